@@ -71,7 +71,7 @@ void prepare_csv(tools::CsvPrepOptions options) {
 py::list inputs_of(const std::string& schema_text) {
   const auto schema = tools::CsvSchema::parse(config::JsonNode::parse(schema_text, "schema"));
   py::list inputs;
-  for (const tools::ColumnInput& input : schema.inputs()) {
+  for (const tools::FeatureInput& input : schema.inputs()) {
     const tools::CsvColumn& column = input.column;
     py::object place = column.header_name.empty() ? py::object(py::int_(column.index))
                                                   : py::object(py::str(column.header_name));

@@ -134,7 +134,7 @@ std::unique_ptr<Scorer::Loaded> Scorer::load() {
   open_preparation(loaded->config->data, loaded->predictor.slot_rows());
   // Libraries and scratch memory are ready before the first request is.
   loaded->batch.set_size(1);
-  loaded->predictor.run(loaded->batch.batch(), loaded->logits, loaded->labels);
+  loaded->predictor.run(loaded->batch.batch(), loaded->outputs);
   return loaded;
 }
 

@@ -125,7 +125,8 @@ class Transfer {
   }
   void admit(int64_t batch) const {
     auto* const rows = reinterpret_cast<uint32_t*>(keys_.data()) + batch % batches_ * o_.missing;
-    cache_.admit(gpu_.exec(), Matrix<const uint32_t>(rows, o_.missing, 1),
+    const Matrix<const uint32_t> of(rows, o_.missing, 1);
+    cache_.admit(gpu_.exec(), of, of,
                  Matrix<uint32_t>(reinterpret_cast<uint32_t*>(found_.data()), o_.missing, 1), 0, 1,
                  /*training=*/true);
   }

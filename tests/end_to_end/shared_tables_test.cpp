@@ -18,7 +18,7 @@ std::string shared_hparam(const std::string& more = "") {
          R"("slot_size_array":[300,5,300])" +
          more + "}";
 }
-const std::string kAdaGrad =
+const std::string kAdaGradLocal =
     R"(layers.emb.optimizer={"type":"AdaGrad","update_type":"Local",)"
     R"("adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})";
 
@@ -45,7 +45,7 @@ Tensors trained(const SmallRun& run, const Changes& changes, bool on_gpu = false
 
 TEST_CASE("slots share a table on any ranks and devices, however rows are spread") {
   const SmallRun run;
-  for (const std::string& optimizer : {kAdaGrad, std::string()}) {  // or Adam, of every row
+  for (const std::string& optimizer : {kAdaGradLocal, std::string()}) {  // or Adam, of every row
     const Changes base = {"solver.max_iter=12", optimizer.empty() ? "solver.seed=7" : optimizer};
     const auto with = [&](const Changes& more) {
       Changes all = base;
@@ -74,7 +74,7 @@ TEST_CASE("slots share a table on any ranks and devices, however rows are spread
 
 TEST_CASE("hashed tables that slots share hold the trained rows of full ones") {
   const SmallRun run;
-  const Changes base = {"solver.max_iter=3", kAdaGrad};
+  const Changes base = {"solver.max_iter=3", kAdaGradLocal};
   const Tensors full = trained(run, {base[0], base[1], shared_hparam()});
   for (const char* type :
        {"DistributedSlotSparseEmbeddingHash", "LocalizedSlotSparseEmbeddingHash"})
@@ -112,7 +112,7 @@ TEST_CASE("tables that slots share resume, lie beyond memory and are exported") 
   };
   for (const char* ranks : {"[[0]]", "[[0,1]]"}) {
     INFO(ranks);
-    const Changes base = {kAdaGrad, shared_hparam(), gpu(ranks), "solver.batchsize=16",
+    const Changes base = {kAdaGradLocal, shared_hparam(), gpu(ranks), "solver.batchsize=16",
                           "solver.batchsize_eval=16"};
     // As little memory as the tables can have.
     Changes too_little = base;
@@ -152,8 +152,8 @@ TEST_CASE("slot_tables that do not fit, and checkpoints of other tables, are err
   check_contains(refused("[0,2,1]", "[300,5,300]"), {"slot_tables", "slot 1, found 2"});
   check_contains(refused("[0,1]", "[300,5,300]"), {"slot_tables", "each of 3 slots, found 2"});
   check_contains(refused("[0,-1,0]", "[300,5,300]"), {"slot_tables"});
-  (void)trained(run, {kAdaGrad, "solver.max_iter=1"});
-  const auto result = run_with(run, {"--resume", run / "out"}, {kAdaGrad, shared_hparam()});
+  (void)trained(run, {kAdaGradLocal, "solver.max_iter=1"});
+  const auto result = run_with(run, {"--resume", run / "out"}, {kAdaGradLocal, shared_hparam()});
   CHECK(result.code == kExitData);
   check_contains(result.err, {"its tensors are not those of the model",
                               "emb.table_2: expected no such tensor"});

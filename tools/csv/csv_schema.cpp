@@ -215,14 +215,14 @@ int64_t CsvSchema::columns_needed() const {
 
 namespace {
 
-void add_inputs(const NumberColumn& number, std::vector<ColumnInput>& inputs) {
+void add_inputs(const NumberColumn& number, std::vector<FeatureInput>& inputs) {
   if (!number.age) return inputs.push_back({number.column, true});
   inputs.push_back({number.column, false, number.age->date.format.text()});
   if (number.age->other)
     inputs.push_back({*number.age->other, false, number.age->other_date.format.text()});
 }
 
-void add_inputs(const CategoryColumn& category, std::vector<ColumnInput>& inputs) {
+void add_inputs(const CategoryColumn& category, std::vector<FeatureInput>& inputs) {
   switch (category.kind) {
     case CategoryColumn::Kind::kField:
       return inputs.push_back({category.column});
@@ -237,8 +237,8 @@ void add_inputs(const CategoryColumn& category, std::vector<ColumnInput>& inputs
 
 }  // namespace
 
-std::vector<ColumnInput> CsvSchema::inputs() const {
-  std::vector<ColumnInput> inputs;
+std::vector<FeatureInput> CsvSchema::inputs() const {
+  std::vector<FeatureInput> inputs;
   for (const Dense& d : features()) add_inputs(d.number, inputs);
   for (const CategoryColumn& c : categorical) add_inputs(c, inputs);
   return inputs;

@@ -37,7 +37,7 @@ inline bool is_standardized(DenseTransform transform) {
 }
 
 // A column of the file as the rows of a table have to have it.
-struct ColumnInput {
+struct FeatureInput {
   CsvColumn column;
   bool is_number = false;
   std::string date_format = {};  // empty: no date
@@ -86,7 +86,7 @@ struct CsvSchema {
   [[nodiscard]] int64_t columns_needed() const;
   // The columns that features are read from, those of numbers first; a column that is used twice
   // comes twice.
-  [[nodiscard]] std::vector<ColumnInput> inputs() const;
+  [[nodiscard]] std::vector<FeatureInput> inputs() const;
   // Calls visit(column) for each of them.
   template <typename Visit>
   void for_each_input(Visit&& visit) {

@@ -25,13 +25,13 @@ struct Guessed {
   std::string text, summary;
   [[nodiscard]] std::vector<std::string> dense() const {
     std::vector<std::string> list;
-    for (const auto& [column, transform] : schema.dense)
-      list.push_back(column.name + " " + transform_name(transform));
+    for (const auto& [number, transform] : schema.dense)
+      list.push_back(number.column.name + " " + transform_name(transform));
     return list;
   }
   [[nodiscard]] std::vector<std::string> categorical() const {
     std::vector<std::string> list;
-    for (const CsvColumn& column : schema.categorical) list.push_back(column.name);
+    for (const CategoryColumn& column : schema.categorical) list.push_back(column.name);
     return list;
   }
 };
@@ -285,8 +285,8 @@ TEST_CASE("UCI Adult needs no schema") {
   CHECK(schema.negative == Names{"<=50K", "<=50K."});
   CHECK(schema.missing == Names{"?"});
   std::vector<int64_t> dense, categorical;
-  for (const auto& d : schema.dense) dense.push_back(d.column.index);
-  for (const CsvColumn& c : schema.categorical) categorical.push_back(c.index);
+  for (const auto& d : schema.dense) dense.push_back(d.number.column.index);
+  for (const CategoryColumn& c : schema.categorical) categorical.push_back(c.column.index);
   CHECK(dense == std::vector<int64_t>{0, 2, 10, 11, 12});
   CHECK(categorical == std::vector<int64_t>{1, 3, 4, 5, 6, 7, 8, 9, 13});
 }
