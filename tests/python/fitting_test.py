@@ -4,6 +4,7 @@ Predictor.predict_frame(). Run by ctest; HLITE_TRAIN, HLITE_PREDICT, HLITE_CSV_P
 import csv
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -324,7 +325,8 @@ class PreparedTest(unittest.TestCase):
                                  self.seen))
         with open("schema.json", "w", encoding="utf-8") as file:
             json.dump(schema, file)
-        run(os.environ["HLITE_CSV_PREP"], "--schema", "schema.json", "--train", "lines.csv", "--val", "lines.csv", "--out", "data",
+        shutil.copy("lines.csv", "val.csv")
+        run(os.environ["HLITE_CSV_PREP"], "--schema", "schema.json", "--train", "lines.csv", "--val", "val.csv", "--out", "data",
             "--write-config", "deepfm")
         with open("data/deepfm.json", encoding="utf-8") as file:
             written = json.load(file)

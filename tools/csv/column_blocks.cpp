@@ -27,17 +27,21 @@ void declare_column(Block& s, CsvColumn& column, bool header) {
   s.text("name", &column.name);
 }
 
-namespace {
-
-constexpr int64_t kMostQuantiles = 1000;
-
-// A column that a feature is read from. The label would be learnt at once, and is of no use where
-// it has to be predicted.
-void declare_input(Block& s, CsvColumn& column, const ColumnRules& rules) {
+// The label would be learnt at once, and is of no use where it has to be predicted.
+void declare_other_column(Block& s, CsvColumn& column, const ColumnRules& rules) {
   declare_column(s, column, rules.header);
   if (s.has("column") && column.index == rules.label.index &&
       column.header_name == rules.label.header_name)
     s.expected("column", "another column than the label's");
+}
+
+namespace {
+
+constexpr int64_t kMostQuantiles = 1000;
+
+// A column that a feature is read from.
+void declare_input(Block& s, CsvColumn& column, const ColumnRules& rules) {
+  declare_other_column(s, column, rules);
   s.strings("missing", &column.own_missing);
   column.missing = rules.missing;
   column.missing.insert(column.missing.end(), column.own_missing.begin(), column.own_missing.end());

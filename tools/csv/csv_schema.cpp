@@ -88,7 +88,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     if (auto weight = s.object("weight", "")) {
       if (weight->node()) schema.weighted = true;
       CsvSchema::Dense column;
-      declare_column(*weight, column.number.column, schema.header);
+      declare_other_column(*weight, column.number.column, rules);
       if (schema.weighted) schema.dense.push_back(std::move(column));
     }
     s.value("dense", {}, [&](const JsonNode& list) {

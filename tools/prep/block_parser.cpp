@@ -75,7 +75,7 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
     const LineKind kind = parser.parse(number, line, arrays, out.rows);
     if (kind == LineKind::kRow) {
       if (drops && arrays.label()[out.rows] == 0 && !keeps_negative(file, number)) {
-        out.missing.swap(missing_before);
+        std::copy(missing_before.begin(), missing_before.end(), out.missing.begin());
         continue;
       }
       HLITE_CHECK(std::ssize(line) + 1 >= layout_.shortest_row, "a row of {} bytes", line.size());

@@ -353,7 +353,7 @@ def _weights(sample_weight, rows, what="sample_weight"):
     if wrong.size:
         raise ValueError(f"{what}: expected finite weights >= 0, found {weights[wrong[0]]} in row {wrong[0]}")
     if not weights.any():
-        raise ValueError(f"{what}: expected a weight above 0, found 0 in all {rows} rows")
+        raise ValueError(f"{what}: expected a weight above 0, found zero in all {rows} rows")
     return weights
 
 

@@ -37,7 +37,7 @@ TEST_CASE("what a device has no room for is refused with both numbers and the la
 // What config_fuzz begins with: it would not find the way into a layer by itself.
 TEST_CASE("the fuzzer's configs are sound and have every layer") {
   std::set<std::string> seen;
-  for (const char* const file : {"every_layer.json", "tasks.json"}) {
+  for (const char* const file : {"every_layer.json", "tasks.json", "values.json"}) {
     INFO(file);
     const auto config = config::load_train_config(std::string(HLITE_FUZZ_CONFIGS) + "/" + file, {});
     const Model model(*config, 1, 1);
