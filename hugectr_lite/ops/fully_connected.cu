@@ -11,7 +11,8 @@
 // bias gradient and ReLU mask run along in the epilogues of cuBLASLt, and a column is a sample.
 //
 // Where cuBLASLt's epilogue is not to be had (matmul.cuh), it multiplies plainly and a kernel of
-// this file goes over the result once more. A layer with one output is no work for tensor cores:
+// this file goes over the result once more. A bias of 16 bits is added by the product, so that the
+// result is rounded once. A layer with one output is no work for tensor cores:
 // its three products are kernels that read or write the large matrix once.
 //
 // MLPerf's DLRM (batch 65,536; 16-bit T; bottom 13-512-256-128, top 480-1024-1024-512-256-1): what

@@ -44,6 +44,23 @@ void widen(const void* from, float* to, int64_t n, cudaStream_t stream) {
       widen_kernel<T>, static_cast<const T*>(from), to, n);
 }
 
+// Every column of `to` [m,n], column-major, becomes `from` [m].
+template <typename T>
+__global__ void repeat_column_kernel(const T* from, T* to, int64_t m, int64_t n) {
+  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < m * n; i += stride)
+    to[i] = from[i % m];
+}
+template <typename T>
+void repeat_column(const void* from, void* to, int64_t m, int64_t n, cudaStream_t stream) {
+  constexpr int64_t kThreads = 256;
+  launch({.name = "repeat_column",
+          .grid = grid_for(m * n, kThreads),
+          .block = dim3(kThreads),
+          .stream = stream},
+         repeat_column_kernel<T>, static_cast<const T*>(from), static_cast<T*>(to), m, n);
+}
+
 // "NVIDIA_H200/9.0/132/130100": what else than the problem decides which algorithm is the fastest.
 std::string current_device() {
   int device = 0;
@@ -195,8 +212,19 @@ void Matmul::multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algo
 
 void Matmul::multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
                               const EpilogueKernels* kernels, cudaStream_t stream) const {
-  HLITE_CUBLASLT(multiply(plain, plain.algorithm, problem, stream));
-  if (kernels) (*kernels)(problem);
+  MatmulProblem rest = problem;
+  // A result of 16 bits is rounded once, as by an epilogue: the product is added to the bias, in
+  // float.
+  if (kernels && problem.bias && problem.result != CUDA_R_32F) {
+    if (problem.result == CUDA_R_16BF)
+      repeat_column<bf16>(problem.bias, problem.d, problem.m, problem.n, stream);
+    else
+      repeat_column<fp16>(problem.bias, problem.d, problem.m, problem.n, stream);
+    rest.accumulate = true;
+    rest.bias = nullptr;
+  }
+  HLITE_CUBLASLT(multiply(plain, plain.algorithm, rest, stream));
+  if (kernels) (*kernels)(rest);
 }
 
 const Matmul::ProductPlan& Matmul::plan_of(const MatmulProblem& problem,

@@ -56,7 +56,8 @@ struct MatmulProblem {
 };
 
 // The kernels that do an epilogue's work: turn the plain product in problem.d into what
-// problem.epilogue asks for. They allocate nothing, and may use scratch(). What it is made of must
+// problem.epilogue asks for. problem.bias is null if the product was added to the bias. They
+// allocate nothing, and may use scratch(). What it is made of must
 // outlive it.
 class EpilogueKernels {
  public:

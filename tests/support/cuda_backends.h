@@ -54,15 +54,14 @@ inline std::vector<CudaBackend> cuda_backends() {
 template <typename T>
 class DeviceArray {
  public:
+  // All bits are set, so that floats are NaN: a GPU's own fresh memory is often 0.
   DeviceArray(const cuda::Backend& table, size_t n) : table_(&table), size_(n) {
-    void* data = nullptr;
-    table.allocate(&data, n * sizeof(T));
-    data_ = static_cast<T*>(data);
+    const std::vector<unsigned char> ones(n * sizeof(T), 0xff);
+    take(ones.data());
   }
   DeviceArray(const cuda::Backend& table, const std::vector<T>& values)
-      : DeviceArray(table, values.size()) {
-    table.copy(data_, values.data(), size_ * sizeof(T), nullptr);
-    table.stream_synchronize(nullptr);  // other streams do not wait for the default one
+      : table_(&table), size_(values.size()) {
+    take(values.data());
   }
   ~DeviceArray() {
     if (data_) table_->free(data_);
@@ -79,6 +78,15 @@ class DeviceArray {
   }
 
  private:
+  void take(const void* values) {
+    void* data = nullptr;
+    table_->allocate(&data, size_ * sizeof(T));
+    data_ = static_cast<T*>(data);
+    if (size_ == 0) return;
+    table_->copy(data_, values, size_ * sizeof(T), nullptr);
+    table_->stream_synchronize(nullptr);  // other streams do not wait for the default one
+  }
+
   const cuda::Backend* table_;
   T* data_ = nullptr;
   size_t size_;
