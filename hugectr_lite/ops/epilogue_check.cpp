@@ -69,13 +69,13 @@ bool is_telling(const EpilogueSample& sample) { return largest(sample.product) >
 std::string difference(const EpilogueSample& expected, const FusedSample& got,
                        const ProductRounding& rounding) {
   const double scale = largest(expected.product) + largest(expected.bias);
-  const double allowed = std::max(
-      rounding.smallest, scale * (4 * rounding.unit + static_cast<double>(rounding.k) * 0x1p-23 +
-                                  8 * rounding.factor));
+  const double of_sums = scale * (static_cast<double>(rounding.k) * 0x1p-23 + 8 * rounding.factor);
   for (int64_t column = 0; column < expected.columns; ++column)
     for (int64_t row = 0; row < expected.rows; ++row) {
       const ExpectedOutput want = wanted(expected, row, column);
       if (!std::isfinite(want.before)) continue;
+      const double allowed =
+          std::max(rounding.smallest, 2.25 * rounding.unit * std::abs(want.before) + of_sums);
       const double value = got.values[static_cast<size_t>(column * expected.rows + row)];
       if (!(std::abs(value - want.value) <= allowed))
         return text("row", row, column, value, want.value, allowed);

@@ -1,4 +1,4 @@
-// Checks that a product with an epilogue is the plain product and the epilogue, but for rounding.
+// Checks that a product with an epilogue is the plain product and the epilogue, rounded once.
 // On the host, in double, on samples that were copied there.
 #pragma once
 
@@ -10,15 +10,17 @@ namespace hlite::ops {
 
 // The exactness that results can have, relative to their largest.
 struct ProductRounding {
-  double unit = 0;      // half the distance of neighbours in the result's type
+  double unit =
+      0;  // half the distance of neighbours in the result's type, below the next power of 2
   double smallest = 0;  // its smallest positive number
   double factor = 0;    // what factors are rounded by on their way in (TF32: 2^-11), else 0
   int64_t k = 1;        // terms of each sum
   int64_t batch = 1;    // columns of the whole product, over which bias gradients are summed
 };
 
-// Some columns of a plain product [rows, columns], a column after the other, and what its epilogue
-// makes of them. Bit r % 8 of byte r / 8 of a column's mask, mask_stride bytes each, is row r's.
+// Some columns of a plain product [rows, columns] in float, a column after the other, and what its
+// epilogue makes of them. Bit r % 8 of byte r / 8 of a column's mask, mask_stride bytes each, is
+// row r's.
 struct EpilogueSample {
   int64_t rows = 0, columns = 0, mask_stride = 0;
   std::vector<float> product;
@@ -41,7 +43,9 @@ bool is_telling(const EpilogueSample& sample);
 // Empty where all agree, else the first number that does not, with what was expected and how far
 // off it may be:
 //
-//   values  (4 unit + k 2^-23 + 8 factor) (largest |product| + largest |bias|), smallest at least
+//   values  2.25 unit |value| + (k 2^-23 + 8 factor) (largest |product| + largest |bias|), smallest
+//           at least: a sum of products that is rounded to 16 bits before the bias is added, as by
+//           cuBLASLt's products that are cut along k, is farther off where the two cancel
 //   masks   any bit, where product + bias is no farther from 0 than that
 //   sums    8 (unit + factor) sqrt(batch) r, r a row's largest root mean square, and
 //           (4 unit + batch 2^-24) of the largest sum

@@ -10,7 +10,7 @@
 // more. cuBLASLt's is taken where it
 //   - is given pointers aligned to 16 bytes, which a bias below that is copied for: it is known
 //     to fault on some devices,
-//   - makes what the plain product and the kernel make, but for rounding (epilogue_check.h),
+//   - makes what the plain product and the kernel make, and rounds it once (epilogue_check.h),
 //   - gives the same bits each time: that is not documented of its bias gradients,
 //   - and, where times can be remembered, is no slower than plain product and kernel.
 // All this is found out on the first call's own data and remembered in the algorithm file.
@@ -40,7 +40,7 @@ namespace hlite::ops::gpu {
 
 // d [m,n] = epilogue(op(a) [m,k] op(b) [k,n]), all column-major and packed, m, n, k >= 1; turn says
 // that the matrix lies transposed. d overlaps nothing else. accumulate: d += the product, which has
-// no epilogue.
+// no epilogue. A product with an epilogue has turn_b = false.
 struct MatmulProblem {
   bool turn_a = false, turn_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -163,6 +163,8 @@ class Matmul {
   [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const ProductPlan& plan,
                                                         const Key& key) const;
   [[nodiscard]] bool fits(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const;
+  // A plain product by the first algorithm that runs, which is not remembered. False: none does.
+  [[nodiscard]] bool multiply_once(const MatmulProblem& problem, cudaStream_t stream) const;
   [[nodiscard]] bool runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
   // Chooses the first of the candidates, or where `timed` the fastest, that runs and, for an

@@ -53,11 +53,11 @@ Matmul::Judge::Judge(const Matmul& matmul, const Search& search)
   for (const JudgedRange& range : ranges_) expected_.columns += range.count;
   expected_.mask_stride = (problem_.m + 127) / 128 * 16;
   expected_.relu = (problem_.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
-  matmul_.multiply_plainly(*search.plain, problem_, nullptr, stream_);
-  expected_.product = sampled_values();
+  expected_.product = sampled_product();
   if (problem_.bias) make_bias();
   if (problem_.mask && !expected_.relu) expected_.gate = sampled_mask();
   if (!problem_.sums) return;
+  matmul_.multiply_plainly(*search.plain, problem_, nullptr, stream_);
   (*search.kernels)(problem_);
   expected_.sums = sums();
 }
@@ -118,6 +118,27 @@ std::vector<float> Matmul::Judge::sampled_values() const {
   for (const JudgedRange& range : ranges_) {
     const auto part = floats(problem_.d, range.begin * problem_.m, range.count * problem_.m);
     all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+// Of the plain product, which is not rounded to the result's type.
+std::vector<float> Matmul::Judge::sampled_product() const {
+  std::vector<float> all;
+  for (const JudgedRange& range : ranges_) {
+    const DeviceBuffer<float> values(static_cast<size_t>(range.count * problem_.m), stream_);
+    MatmulProblem part = without_epilogue(problem_);
+    part.n = range.count;
+    part.b = static_cast<const char*>(problem_.b) +
+             range.begin * problem_.k * static_cast<int64_t>(size_of(problem_.factors));
+    part.result = CUDA_R_32F;
+    part.d = values.data();
+    if (!matmul_.multiply_once(part, stream_))
+      throw CudaError("cuBLASLt cannot multiply [" + std::to_string(part.m) + "," +
+                      std::to_string(part.k) + "] by [" + std::to_string(part.k) + "," +
+                      std::to_string(part.n) + "] into float");
+    const auto product = copied(values.data(), range.count * problem_.m);
+    all.insert(all.end(), product.begin(), product.end());
   }
   return all;
 }

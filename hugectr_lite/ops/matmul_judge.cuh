@@ -12,8 +12,8 @@ namespace hlite::ops::gpu {
 
 class Matmul::Judge {
  public:
-  // Multiplies plainly. A bias is replaced by one of this class, as large as the product: those of
-  // a new network are 0 and would show nothing.
+  // Multiplies plainly, the sample in float too. A bias is replaced by one of this class, as large
+  // as the product: those of a new network are 0 and would show nothing.
   Judge(const Matmul& matmul, const Search& search);
 
   // Returns true if the product's numbers could tell.
@@ -37,6 +37,7 @@ class Matmul::Judge {
   [[nodiscard]] std::vector<T> copied(const T* data, int64_t n) const;
   [[nodiscard]] std::vector<float> floats(const void* data, int64_t first, int64_t n) const;
   [[nodiscard]] std::vector<float> sampled_values() const;
+  [[nodiscard]] std::vector<float> sampled_product() const;
   [[nodiscard]] std::vector<uint8_t> sampled_mask() const;
   [[nodiscard]] std::vector<float> sums() const;
   void spoil_results() const;

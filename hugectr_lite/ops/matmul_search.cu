@@ -125,6 +125,13 @@ bool Matmul::runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
   return false;
 }
 
+bool Matmul::multiply_once(const MatmulProblem& problem, cudaStream_t stream) const {
+  const ProductPlan plan = describe(problem);
+  for (const MatmulAlgorithm& algorithm : candidates(plan, key_of(problem)))
+    if (runs(plan, algorithm, problem, stream)) return true;
+  return false;
+}
+
 Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulAlgorithm>& all,
                               const Search& search, bool timed) {
   struct Candidate {

@@ -51,13 +51,23 @@ TEST_CASE("a product with epilogue may differ from the plain one by rounding") {
       CheckedProduct c(relu, bias);
       CHECK(is_telling(c.expected));
       CHECK(c.difference().empty());
-      // (4 2^-9 + 16 2^-23) (3.5 + 1 with the bias)
-      const float most = (bias ? 4.5f : 3.5f) * 0.0078144f;
-      c.got.values[14] = c.expected.product[14] + (bias ? 0.25f : 0) + 0.99f * most;
+      // 2.25 2^-9 (3.5 + 0.25 with the bias) + 16 2^-23 (3.5 + 1 with the bias)
+      const float value = 3.5f + (bias ? 0.25f : 0);
+      const float most = value * 0.00439453f + (bias ? 4.5f : 3.5f) * 1.9073e-6f;
+      c.got.values[14] = value + 0.99f * most;
       CHECK(c.difference().empty());
       c.got.values[14] += 0.02f * most;
       check_contains(c.difference(), {"row 2 of sample 4 is", "was expected"});
     }
+}
+
+TEST_CASE("a product that is rounded before its bias is added differs where the two cancel") {
+  CheckedProduct c(true, true);
+  c.expected.product[12] = -0.4972f;  // with the bias 0.0028; in 16 bits -0.498046875
+  c.got.values[12] = 0.0028f;
+  CHECK(c.difference().empty());
+  c.got.values[12] = 0.001953125f;
+  check_contains(c.difference(), {"row 0 of sample 4 is 0.00195312 where 0.002"});
 }
 
 TEST_CASE("a product with epilogue that is not finite differs, unless the plain one is not") {
@@ -80,7 +90,7 @@ TEST_CASE("a mask's bits must be right where the sign is sure") {
   // Row 2 of sample 2 is 0.5 + 0.25; as good as 0 it may be either.
   c.got.mask[2 * kStride] ^= 4;
   check_contains(c.difference(), {"mask's bit of row 2 of sample 2 is 0"});
-  c.expected.product[8] = -0.25f + 1e-3f;
+  c.expected.product[8] = -0.25f + 1e-6f;
   c.got.values[8] = 0;
   CHECK(c.difference().empty());
 }

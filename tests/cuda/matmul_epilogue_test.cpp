@@ -79,6 +79,7 @@ struct Planted {
   const char* verdict;
 };
 constexpr Planted kPlanted[] = {{EpilogueFault::kNoBias, true, "differs"},
+                                {EpilogueFault::kRoundsTwice, true, "differs"},
                                 {EpilogueFault::kNoRelu, true, "differs"},
                                 {EpilogueFault::kFullMask, true, "differs"},
                                 {EpilogueFault::kNoMask, true, "differs"},
@@ -148,7 +149,8 @@ void check_planted(const Planted& planted, bool remembered) {
 TEST_CASE("an epilogue that does wrong is found out and a kernel does its work") {
   for (const Planted& planted : kPlanted)
     for (const bool remembered : {false, true}) {
-      check_planted<float>(planted, remembered);
+      if (planted.fault != EpilogueFault::kRoundsTwice)  // which changes no float
+        check_planted<float>(planted, remembered);
       // The bias gradient is rounded to 16 bits: another order of the sum seldom shows.
       if (planted.fault != EpilogueFault::kVaries) {
         check_planted<bf16>(planted, remembered);

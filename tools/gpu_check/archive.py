@@ -1,4 +1,4 @@
-"""One archive with all that a check needs but the driver, cuBLASLt and python3; gzip, which Python always reads."""
+"""One archive with all that a check needs but the driver, cuBLASLt and python3."""
 import os
 import re
 import shutil
@@ -71,10 +71,11 @@ def fill(root, programs, folder):
 
 
 def pack(root, programs, file):
-    """Writes the archive; an older one of that name stays until the new one is complete. Its size in bytes."""
+    """Writes the archive, .tar.xz or .tar.gz by its name; an older one stays until it is complete. Its size in bytes."""
+    xz = file.endswith(".xz")
     with tempfile.TemporaryDirectory() as folder:
         fill(root, programs, folder)
-        with tarfile.open(file + ".tmp", "w:gz", compresslevel=9) as tar:
+        with tarfile.open(file + ".tmp", "w:xz" if xz else "w:gz", **({"preset": 6} if xz else {"compresslevel": 9})) as tar:
             for name in sorted(os.listdir(folder)):
                 tar.add(os.path.join(folder, name), name)
     os.replace(file + ".tmp", file)

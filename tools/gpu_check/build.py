@@ -39,8 +39,9 @@ def commit(root):
     return done.stdout.strip() or "unknown"
 
 
-def build(root, limit):
-    """Folder of the programs. Raises RuntimeError, in words for the user."""
+def build(root, limit, architectures=None):
+    """Folder of the programs. architectures: CMake's list, or those of a release. Raises RuntimeError, in words for the
+    user."""
     lacking = missing()
     if lacking:
         raise RuntimeError(f"cannot build here: no {', '.join(lacking)}. Use --packed FILE, with what --pack FILE "
@@ -52,7 +53,8 @@ def build(root, limit):
     flags = [f"-DCMAKE_{kind}_LINKER_FLAGS=-Wl,--disable-new-dtags" for kind in ("EXE", "SHARED", "MODULE")]
     steps = [["cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHLITE_WITH_CUDA=ON",
               "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16",
-              "-UCMAKE_CUDA_ARCHITECTURES", "-DCMAKE_BUILD_RPATH=$ORIGIN", *flags],
+              f"-DCMAKE_CUDA_ARCHITECTURES={architectures}" if architectures else "-UCMAKE_CUDA_ARCHITECTURES",
+              "-DCMAKE_BUILD_RPATH=$ORIGIN", *flags],
              ["cmake", "--build", folder, "--target", *PROGRAMS, "hlite_cuda"]]
     if "CMAKE_BUILD_PARALLEL_LEVEL" not in os.environ:
         steps[1] += ["-j", str(os.cpu_count())]

@@ -38,9 +38,11 @@ def arguments(words):
     parser = argparse.ArgumentParser(prog="gpu_check.sh", allow_abbrev=False, description=DESCRIPTION,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group()
-    mode.add_argument("--pack", metavar="FILE", help="make an archive (.tar.gz)")
+    mode.add_argument("--pack", metavar="FILE", help="make an archive, .tar.xz (the smaller) or .tar.gz")
     mode.add_argument("--packed", metavar="FILE", help="check with an archive, or with the folder it was unpacked in")
     mode.add_argument("--bin", metavar="DIR", help="check with the programs there; nothing is built")
+    parser.add_argument("--architectures", metavar="LIST", help="what to build for, as in CMAKE_CUDA_ARCHITECTURES: "
+                        "90, say, for Hopper alone (default: all that a release is built for)")
     parser.add_argument("--unpack", metavar="DIR", help="where to unpack it (default: a temporary folder)")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS),
                         help=f"some of {','.join(PARTS)} (default: all)")
@@ -194,7 +196,7 @@ def main(words):
         if a.pack:
             if packed:
                 raise RuntimeError("--pack: this is an unpacked archive; pack in a source tree")
-            size = archive.pack(root, build.build(root, 1e9), absolute(a.pack))
+            size = archive.pack(root, build.build(root, 1e9, a.architectures), absolute(a.pack))
             print(f"{a.pack}: {size / 1e6:.1f} MB")
             return PASSED
         programs, commit = absolute(a.bin), build.commit(root)
@@ -204,7 +206,7 @@ def main(words):
             if not a.plugin and not machine.graphics_card():
                 print("gpu_check.sh: no GPU: nvidia-smi lists none; --pack builds without one", file=sys.stderr)
                 return NO_GPU
-            programs = build.build(root, a.started + 60 * a.minutes - time.time())
+            programs = build.build(root, a.started + 60 * a.minutes - time.time(), a.architectures)
         if not os.access(os.path.join(programs, "train"), os.X_OK):
             raise RuntimeError(f"{programs}: expected the programs of a build, found no train")
         in_memory = not a.data and machine.free_megabytes(machine.MEMORY) > 8000

@@ -119,6 +119,7 @@ namespace hlite::emulation {
 enum class EpilogueFault {
   kNone,
   kNoBias,        // leaves it out
+  kRoundsTwice,   // rounds the product to d's type, then adds the bias
   kNoRelu,        // lets negative numbers pass
   kFullMask,      // writes a mask of ones
   kNoMask,        // leaves the mask as it was

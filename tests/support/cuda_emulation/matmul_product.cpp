@@ -26,6 +26,12 @@ void store(void* data, cudaDataType_t type, int64_t i, float value) {
     static_cast<float*>(data)[i] = value;
 }
 
+float rounded(float value, cudaDataType_t type) {
+  float stored = 0;
+  store(&stored, type, 0, value);
+  return load(&stored, type, 0);
+}
+
 // Ten bits of fraction, ties to even.
 float tf32(float x) {
   uint32_t bits;
@@ -131,6 +137,7 @@ void MatmulProduct::multiply(const void* a_data, const void* b_data, void* d_dat
     dots(rows, depth, left.data(), right.data() + column * depth, number + 1, partial, sums);
     for (int64_t row = 0; row < rows; ++row) {
       float z = sums[static_cast<size_t>(row)];
+      if (is(EpilogueFault::kRoundsTwice) && has(kBias)) z = rounded(z, d.type);
       if (before != 0) z += load(d_data, d.type, column * d.ld + row);
       if (has(kBias) && !is(EpilogueFault::kNoBias)) z += load(desc.vector, d.type, row);
       const int64_t bit = column * desc.mask_ld + row;
