@@ -141,6 +141,7 @@ bool Matmul::can_fuse(const MatmulProblem& p) const {
 
 MatmulProblem Matmul::without_epilogue(MatmulProblem problem) {
   problem.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  problem.accumulate |= problem.bias && problem.result != CUDA_R_32F;
   problem.bias = problem.mask = nullptr;
   problem.sums = nullptr;
   return problem;
@@ -211,20 +212,18 @@ void Matmul::multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algo
 }
 
 void Matmul::multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
-                              const EpilogueKernels* kernels, cudaStream_t stream) const {
+                              const EpilogueKernels& kernels, cudaStream_t stream) const {
+  const MatmulProblem product = without_epilogue(problem);
   MatmulProblem rest = problem;
-  // A result of 16 bits is rounded once, as by an epilogue: the product is added to the bias, in
-  // float.
-  if (kernels && problem.bias && problem.result != CUDA_R_32F) {
+  if (product.accumulate) {
     if (problem.result == CUDA_R_16BF)
       repeat_column<bf16>(problem.bias, problem.d, problem.m, problem.n, stream);
     else
       repeat_column<fp16>(problem.bias, problem.d, problem.m, problem.n, stream);
-    rest.accumulate = true;
     rest.bias = nullptr;
   }
-  HLITE_CUBLASLT(multiply(plain, plain.algorithm, rest, stream));
-  if (kernels) (*kernels)(rest);
+  HLITE_CUBLASLT(multiply(plain, plain.algorithm, product, stream));
+  kernels(rest);
 }
 
 const Matmul::ProductPlan& Matmul::plan_of(const MatmulProblem& problem,
@@ -245,9 +244,13 @@ bool Matmul::run(const MatmulProblem& problem, cudaStream_t stream,
       return true;
     }
   }
-  const ProductPlan& plain = plan_of(without_epilogue(problem), nullptr, stream);
+  const MatmulProblem product = kernels ? without_epilogue(problem) : problem;
+  const ProductPlan& plain = plan_of(product, nullptr, stream);
   if (!plain.supported) return false;
-  multiply_plainly(plain, problem, kernels, stream);
+  if (kernels)
+    multiply_plainly(plain, problem, *kernels, stream);
+  else
+    HLITE_CUBLASLT(multiply(plain, plain.algorithm, product, stream));
   return true;
 }
 

@@ -16,7 +16,8 @@
 // All this is found out on the first call's own data and remembered in the algorithm file.
 //
 // Deterministic: products that are cut along k are summed in float in the workspace by a separate
-// pass (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE), never by atomics and never in 16 bits.
+// pass (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE), never by atomics and never in 16 bits; one that
+// is added to 16 bits is not cut, because that pass would round it first.
 //
 // Ranks of a machine wait for each other's searches (matmul_algorithms.h), so they agree.
 #pragma once
@@ -57,8 +58,7 @@ struct MatmulProblem {
 
 // The kernels that do an epilogue's work: turn the plain product in problem.d into what
 // problem.epilogue asks for. problem.bias is null if the product was added to the bias. They
-// allocate nothing, and may use scratch(). What it is made of must
-// outlive it.
+// allocate nothing, and may use scratch(). What it is made of must outlive it.
 class EpilogueKernels {
  public:
   template <typename Run>
@@ -78,8 +78,8 @@ class Matmul {
   // On the current device.
   explicit Matmul(const MatmulOptions& options);
 
-  // Multiplies on `stream`, by cuBLASLt's epilogue or `kernels`, which a problem without epilogue
-  // needs not. False, with nothing done, where cuBLASLt knows no algorithm for the plain product.
+  // Multiplies on `stream`, by cuBLASLt's epilogue or `kernels`, which only a problem with epilogue
+  // needs. False, with nothing done, where cuBLASLt knows no algorithm for the plain product.
   [[nodiscard]] bool run(const MatmulProblem& problem, cudaStream_t stream,
                          const EpilogueKernels* kernels = nullptr);
 
@@ -144,6 +144,8 @@ class Matmul {
   // aligned.
   [[nodiscard]] void* vector_of(const MatmulProblem& problem) const;
   [[nodiscard]] bool can_fuse(const MatmulProblem& problem) const;
+  // The product that kernels make the result of: without epilogue, and added to a bias of 16 bits,
+  // so that it is rounded once.
   [[nodiscard]] static MatmulProblem without_epilogue(MatmulProblem problem);
   [[nodiscard]] ProductPlan describe(const MatmulProblem& problem) const;
   void set_pointers(const ProductPlan& plan, const MatmulProblem& problem) const;
@@ -152,8 +154,9 @@ class Matmul {
   // A product, and what goes before and after cuBLASLt's epilogue.
   void multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                       const MatmulProblem& problem, cudaStream_t stream) const;
+  // plain: the plan of without_epilogue(problem).
   void multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
-                        const EpilogueKernels* kernels, cudaStream_t stream) const;
+                        const EpilogueKernels& kernels, cudaStream_t stream) const;
   const ProductPlan& plan_of(const MatmulProblem& problem, const EpilogueKernels* kernels,
                              cudaStream_t stream);
 
@@ -161,7 +164,7 @@ class Matmul {
   [[nodiscard]] ProductPlan make_plan(MatmulProblem problem, const Key& key,
                                       const EpilogueKernels* kernels, cudaStream_t stream);
   [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const ProductPlan& plan,
-                                                        const Key& key) const;
+                                                        const MatmulProblem& problem) const;
   [[nodiscard]] bool fits(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const;
   // A plain product by the first algorithm that runs, which is not remembered. False: none does.
   [[nodiscard]] bool multiply_once(const MatmulProblem& problem, cudaStream_t stream) const;

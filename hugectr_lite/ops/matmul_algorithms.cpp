@@ -18,8 +18,9 @@
 namespace hlite::ops {
 namespace {
 
-constexpr const char* kTitle = "hugectr_lite matmul algorithms 2";
-constexpr const char* kEarlierTitles[] = {"hugectr_lite matmul algorithms 1"};
+constexpr const char* kTitle = "hugectr_lite matmul algorithms 3";
+constexpr const char* kEarlierTitles[] = {"hugectr_lite matmul algorithms 1",
+                                          "hugectr_lite matmul algorithms 2"};
 constexpr const char* kVerdicts[] = {"take", "slower", "differs", "varies"};  // MatmulVerdict
 
 std::string hexadecimal(uint64_t value) {

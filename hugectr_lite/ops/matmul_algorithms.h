@@ -5,7 +5,7 @@
 // is also what makes runs on one machine give the same bits. The first run that meets a shape
 // chooses, all later ones follow. It is text, to be deleted freely:
 //
-//   hugectr_lite matmul algorithms 2
+//   hugectr_lite matmul algorithms 3
 //   <key> <verdict> <the library's 64 bytes as 8 hexadecimal numbers, by commas> <checksum>
 //
 // A key holds no blank and says all that a choice depends on. A verdict is "take", or why a product

@@ -57,8 +57,7 @@ Matmul::Judge::Judge(const Matmul& matmul, const Search& search)
   if (problem_.bias) make_bias();
   if (problem_.mask && !expected_.relu) expected_.gate = sampled_mask();
   if (!problem_.sums) return;
-  matmul_.multiply_plainly(*search.plain, problem_, nullptr, stream_);
-  (*search.kernels)(problem_);
+  matmul_.multiply_plainly(*search.plain, problem_, *search.kernels, stream_);
   expected_.sums = sums();
 }
 
@@ -132,6 +131,7 @@ std::vector<float> Matmul::Judge::sampled_product() const {
     part.b = static_cast<const char*>(problem_.b) +
              range.begin * problem_.k * static_cast<int64_t>(size_of(problem_.factors));
     part.result = CUDA_R_32F;
+    part.accumulate = false;
     part.d = values.data();
     if (!matmul_.multiply_once(part, stream_))
       throw CudaError("cuBLASLt cannot multiply [" + std::to_string(part.m) + "," +

@@ -78,7 +78,11 @@ class Matmul::Timer {
   cudaEvent_t events_[2] = {};
 };
 
-std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan, const Key& key) const {
+std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan,
+                                                const MatmulProblem& problem) const {
+  const Key key = key_of(problem);
+  // Parts of a sum are rounded to d's type together before what d holds is added.
+  const bool in_parts = !problem.accumulate || problem.result == CUDA_R_32F;
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
   HLITE_CUBLASLT(lt.preference_create(&preference));
@@ -87,7 +91,8 @@ std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan, const K
     HLITE_CUBLASLT(lt.preference_set(preference, attribute, &value, sizeof(value)));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      in_parts ? uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE} : 0u);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(key[0]));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(key[1]));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(key[2]));
@@ -127,7 +132,7 @@ bool Matmul::runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
 
 bool Matmul::multiply_once(const MatmulProblem& problem, cudaStream_t stream) const {
   const ProductPlan plan = describe(problem);
-  for (const MatmulAlgorithm& algorithm : candidates(plan, key_of(problem)))
+  for (const MatmulAlgorithm& algorithm : candidates(plan, problem))
     if (runs(plan, algorithm, problem, stream)) return true;
   return false;
 }
@@ -160,7 +165,7 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
     if (!judge) {
       if (timed)
         most_ms = timer.best(search.stream, [&] {
-          multiply_plainly(*search.plain, search.problem, search.kernels, search.stream);
+          multiply_plainly(*search.plain, search.problem, *search.kernels, search.stream);
         });
       judge = std::make_unique<Judge>(*this, search);
     }
@@ -224,7 +229,7 @@ Matmul::ProductPlan Matmul::make_plan(MatmulProblem problem, const Key& key,
     problem.d = trial.data();
   }
   ProductPlan plan = describe(problem);
-  const std::vector<MatmulAlgorithm> all = candidates(plan, key);
+  const std::vector<MatmulAlgorithm> all = candidates(plan, problem);
   const auto without_algorithm = [&] {
     if (fused)
       warn_once("matrix product " + search.name + ": cuBLASLt has no algorithm with epilogue " +

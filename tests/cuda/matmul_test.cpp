@@ -146,7 +146,7 @@ TEST_CASE("a damaged algorithm file is searched anew and replaced") {
   const Library library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  std::ofstream(path) << "hugectr_lite matmul algorithms 2\nhalf a line";
+  std::ofstream(path) << "hugectr_lite matmul algorithms 3\nhalf a line";
   const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const Layer layer(emulated_cuda());
   for (const bool again : {false, true}) {

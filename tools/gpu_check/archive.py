@@ -71,11 +71,11 @@ def fill(root, programs, folder):
 
 
 def pack(root, programs, file):
-    """Writes the archive, .tar.xz or .tar.gz by its name; an older one stays until it is complete. Its size in bytes."""
-    xz = file.endswith(".xz")
+    """Writes the archive, .tar.xz or .tar.gz by its name; an older one stays until it is complete. Returns its size."""
+    how = {"mode": "w:xz", "preset": 6} if file.endswith(".xz") else {"mode": "w:gz", "compresslevel": 9}
     with tempfile.TemporaryDirectory() as folder:
         fill(root, programs, folder)
-        with tarfile.open(file + ".tmp", "w:xz" if xz else "w:gz", **({"preset": 6} if xz else {"compresslevel": 9})) as tar:
+        with tarfile.open(file + ".tmp", **how) as tar:
             for name in sorted(os.listdir(folder)):
                 tar.add(os.path.join(folder, name), name)
     os.replace(file + ".tmp", file)
