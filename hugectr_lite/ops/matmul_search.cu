@@ -22,6 +22,8 @@ bool is_captured(cudaStream_t stream) {
   return status != cudaStreamCaptureStatusNone;
 }
 
+bool adds_to_16_bits(const MatmulProblem& p) { return p.accumulate && p.result != CUDA_R_32F; }
+
 std::string epilogue_text(cublasLtEpilogue_t epilogue) {
   return "cuBLASLt's epilogue " + std::to_string(epilogue);
 }
@@ -81,8 +83,6 @@ class Matmul::Timer {
 std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan,
                                                 const MatmulProblem& problem) const {
   const Key key = key_of(problem);
-  // Parts of a sum are rounded to d's type together before what d holds is added.
-  const bool in_parts = !problem.accumulate || problem.result == CUDA_R_32F;
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
   HLITE_CUBLASLT(lt.preference_create(&preference));
@@ -92,7 +92,8 @@ std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan,
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      in_parts ? uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE} : 0u);
+      // A sum of parts is rounded to d's type before what d holds is added.
+      adds_to_16_bits(problem) ? 0u : uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(key[0]));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(key[1]));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(key[2]));
@@ -156,14 +157,17 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.ms < b.ms; });
 
+  const bool is_plain = !search.plain;
+  const bool is_judged = !is_plain || adds_to_16_bits(search.problem);
   std::unique_ptr<Judge> judge;
   float most_ms = std::numeric_limits<float>::infinity();
   Chosen chosen;
+  std::string complaint;
   for (const Candidate& candidate : candidates) {
     if (!timed && !runs(plan, candidate.algorithm, search.problem, search.stream)) continue;
-    if (!search.plain) return {{candidate.algorithm}, true, true};
+    if (!is_judged) return {{candidate.algorithm}, true, true};
     if (!judge) {
-      if (timed)
+      if (timed && !is_plain)
         most_ms = timer.best(search.stream, [&] {
           multiply_plainly(*search.plain, search.problem, *search.kernels, search.stream);
         });
@@ -174,6 +178,7 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
       break;
     }
     if (!judge->can_tell()) {
+      if (is_plain) return {{candidate.algorithm}, true, false};
       warn_once("matrix product " + search.name +
                 ": its numbers are all 0 or not finite, so that " +
                 epilogue_text(search.problem.epilogue) +
@@ -181,12 +186,16 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
       return {{candidate.algorithm, MatmulVerdict::kDiffers}, true, false};
     }
     const Judge::Opinion opinion = judge->of(plan, candidate.algorithm);
-    chosen = {{candidate.algorithm, opinion.verdict}, true, true};
-    if (opinion.verdict == MatmulVerdict::kTake) break;
-    warn_once("matrix product " + search.name + ": algorithm " + hexadecimal(candidate.algorithm) +
-              " with " + epilogue_text(search.problem.epilogue) + ": " + opinion.why +
-              "; it is not used");
+    if (opinion.verdict == MatmulVerdict::kTake) return {{candidate.algorithm}, true, true};
+    if (!chosen.any) {
+      chosen = {{candidate.algorithm, opinion.verdict}, true, true};
+      complaint = "algorithm " + hexadecimal(candidate.algorithm) + ": " + opinion.why;
+    }
   }
+  if (!complaint.empty())
+    warn_once("matrix product " + search.name + " with " + epilogue_text(search.problem.epilogue) +
+              ": " + complaint + (is_plain ? "; no algorithm does better" : "; a kernel is used"));
+  if (is_plain) chosen.choice.verdict = MatmulVerdict::kTake;
   return chosen;
 }
 
