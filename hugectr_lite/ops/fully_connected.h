@@ -67,8 +67,8 @@ void fully_connected_backward_data(const Exec& exec, MatrixOf<const T> dz, Matri
                                    MatrixOf<T> dx,
                                    const LayerBelow<std::type_identity_t<T>>& below = {});
 
-// dx [B,in] += dz [B,out] w^T, rounded to T once, or on the CPU in bf16 twice. dx overlaps no
-// input.
+// dx [B,in] += dz [B,out] w^T, in float. In 16 bits the product may be rounded to T before it is
+// added: in bf16 on the CPU, and by cuBLASLt on Hopper. dx overlaps no input.
 template <typename T = float>
 void fully_connected_add_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
                                        MatrixOf<T> dx);

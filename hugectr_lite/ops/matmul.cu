@@ -52,7 +52,7 @@ __global__ void repeat_column_kernel(const T* from, T* to, int64_t m, int64_t n)
     to[i] = from[i % m];
 }
 template <typename T>
-void repeat_column_as(const void* from, void* to, int64_t m, int64_t n, cudaStream_t stream) {
+void repeat_column(const void* from, void* to, int64_t m, int64_t n, cudaStream_t stream) {
   constexpr int64_t kThreads = 256;
   launch({.name = "repeat_column",
           .grid = grid_for(m * n, kThreads),
@@ -211,21 +211,15 @@ void Matmul::multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algo
     widen<float>(vector, problem.sums, problem.m, stream);
 }
 
-void Matmul::repeat_column(const void* column, const MatmulProblem& p, cudaStream_t stream) {
-  if (p.result == CUDA_R_16BF)
-    repeat_column_as<bf16>(column, p.d, p.m, p.n, stream);
-  else if (p.result == CUDA_R_16F)
-    repeat_column_as<fp16>(column, p.d, p.m, p.n, stream);
-  else
-    repeat_column_as<float>(column, p.d, p.m, p.n, stream);
-}
-
 void Matmul::multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
                               const EpilogueKernels& kernels, cudaStream_t stream) const {
   const MatmulProblem product = without_epilogue(problem);
   MatmulProblem rest = problem;
   if (product.accumulate) {
-    repeat_column(problem.bias, problem, stream);
+    if (problem.result == CUDA_R_16BF)
+      repeat_column<bf16>(problem.bias, problem.d, problem.m, problem.n, stream);
+    else
+      repeat_column<fp16>(problem.bias, problem.d, problem.m, problem.n, stream);
     rest.bias = nullptr;
   }
   HLITE_CUBLASLT(multiply(plain, plain.algorithm, product, stream));

@@ -17,8 +17,8 @@
 //
 // Deterministic: products that are cut along k are summed in float in the workspace by a separate
 // pass (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE), never by atomics and never in 16 bits; one that
-// is added to 16 bits is not cut, because that pass would round it first, and is checked like an
-// epilogue: other algorithms round first, too.
+// is added to 16 bits is not cut, because that pass would round it first. On an
+// H200 cuBLASLt 13.1 rounds there first in all aligned shapes, too, as PyTorch's two gradients are.
 //
 // Ranks of a machine wait for each other's searches (matmul_algorithms.h), so they agree.
 #pragma once
@@ -155,8 +155,6 @@ class Matmul {
   // A product, and what goes before and after cuBLASLt's epilogue.
   void multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                       const MatmulProblem& problem, cudaStream_t stream) const;
-  // Every column of d becomes `column` [m], of d's type.
-  static void repeat_column(const void* column, const MatmulProblem& problem, cudaStream_t stream);
   // plain: the plan of without_epilogue(problem).
   void multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
                         const EpilogueKernels& kernels, cudaStream_t stream) const;
@@ -174,7 +172,7 @@ class Matmul {
   [[nodiscard]] bool runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
   // Chooses the first of the candidates, or where `timed` the fastest, that runs and, for an
-  // epilogue, is worth its while and right. Of additions to 16 bits none may be right.
+  // epilogue, is worth its while and right.
   struct Chosen {
     MatmulChoice choice;
     bool any = false;   // whether one runs

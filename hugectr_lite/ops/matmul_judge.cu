@@ -54,7 +54,7 @@ Matmul::Judge::Judge(const Matmul& matmul, const Search& search)
   expected_.mask_stride = (problem_.m + 127) / 128 * 16;
   expected_.relu = (problem_.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
   expected_.product = sampled_product();
-  if (problem_.bias || problem_.accumulate) make_bias();
+  if (problem_.bias) make_bias();
   if (problem_.mask && !expected_.relu) expected_.gate = sampled_mask();
   if (!problem_.sums) return;
   matmul_.multiply_plainly(*search.plain, problem_, *search.kernels, stream_);
@@ -91,7 +91,7 @@ void Matmul::Judge::make_bias() {
     HLITE_CUDA(cudaMemcpyAsync(bias_.data(), rounded.data(), bytes, cudaMemcpyDefault, stream_));
     HLITE_CUDA(cudaStreamSynchronize(stream_));
   });
-  if (problem_.bias) problem_.bias = bias_.data();
+  problem_.bias = bias_.data();
 }
 
 template <typename T>
@@ -156,10 +156,9 @@ std::vector<uint8_t> Matmul::Judge::sampled_mask() const {
 
 std::vector<float> Matmul::Judge::sums() const { return copied(problem_.sums, problem_.m); }
 
-// Puts what a product is added to into the result, and spoils it otherwise: what an algorithm
-// leaves unwritten must not be right by what was there before.
-void Matmul::Judge::prepare_results() const {
-  if (problem_.accumulate) return repeat_column(bias_.data(), problem_, stream_);
+// Spoils the results: what an algorithm leaves unwritten must not be right by what was there
+// before.
+void Matmul::Judge::spoil_results() const {
   const auto spoil = [&](void* data, int64_t bytes) {
     HLITE_CUDA(cudaMemsetAsync(data, 0xFF, static_cast<size_t>(bytes), stream_));
   };
@@ -204,10 +203,8 @@ uint64_t Matmul::Judge::digest() const {
 
 Matmul::Judge::Opinion Matmul::Judge::of(const ProductPlan& plan,
                                          const MatmulAlgorithm& algorithm) const {
-  const auto multiply = [&] {
-    prepare_results();
-    matmul_.multiply_fused(plan, algorithm, problem_, stream_);
-  };
+  spoil_results();
+  const auto multiply = [&] { matmul_.multiply_fused(plan, algorithm, problem_, stream_); };
   multiply();
   FusedSample got;
   got.values = sampled_values();

@@ -1,5 +1,5 @@
-// Checks that cuBLASLt's epilogues, and additions to 16 bits, do what they should, on a problem's
-// own data: samples and digests of results go to the host, so only for a shape's first call.
+// Checks that cuBLASLt's epilogues do what they should, on a problem's own data: samples and
+// digests of results go to the host, so only for a shape's first call.
 #pragma once
 
 #include <string>
@@ -13,8 +13,7 @@ namespace hlite::ops::gpu {
 class Matmul::Judge {
  public:
   // Multiplies plainly, the sample in float too. A bias is replaced by one of this class, as large
-  // as the product: those of a new network are 0 and would show nothing. A product is added to that
-  // bias, too.
+  // as the product: those of a new network are 0 and would show nothing.
   Judge(const Matmul& matmul, const Search& search);
 
   // Returns true if the product's numbers could tell.
@@ -41,7 +40,7 @@ class Matmul::Judge {
   [[nodiscard]] std::vector<float> sampled_product() const;
   [[nodiscard]] std::vector<uint8_t> sampled_mask() const;
   [[nodiscard]] std::vector<float> sums() const;
-  void prepare_results() const;
+  void spoil_results() const;
   [[nodiscard]] ProductRounding rounding() const;
   // Equal for equal bits in all of d and the bias gradient.
   [[nodiscard]] uint64_t digest() const;

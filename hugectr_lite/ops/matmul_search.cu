@@ -157,17 +157,15 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.ms < b.ms; });
 
-  const bool is_plain = !search.plain;
-  const bool is_judged = !is_plain || adds_to_16_bits(search.problem);
   std::unique_ptr<Judge> judge;
   float most_ms = std::numeric_limits<float>::infinity();
   Chosen chosen;
   std::string complaint;
   for (const Candidate& candidate : candidates) {
     if (!timed && !runs(plan, candidate.algorithm, search.problem, search.stream)) continue;
-    if (!is_judged) return {{candidate.algorithm}, true, true};
+    if (!search.plain) return {{candidate.algorithm}, true, true};
     if (!judge) {
-      if (timed && !is_plain)
+      if (timed)
         most_ms = timer.best(search.stream, [&] {
           multiply_plainly(*search.plain, search.problem, *search.kernels, search.stream);
         });
@@ -178,7 +176,6 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
       break;
     }
     if (!judge->can_tell()) {
-      if (is_plain) return {{candidate.algorithm}, true, false};
       warn_once("matrix product " + search.name +
                 ": its numbers are all 0 or not finite, so that " +
                 epilogue_text(search.problem.epilogue) +
@@ -194,8 +191,7 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
   }
   if (!complaint.empty())
     warn_once("matrix product " + search.name + " with " + epilogue_text(search.problem.epilogue) +
-              ": " + complaint + (is_plain ? "; no algorithm does better" : "; a kernel is used"));
-  if (is_plain) chosen.choice.verdict = MatmulVerdict::kTake;
+              ": " + complaint + "; a kernel is used");
   return chosen;
 }
 

@@ -178,34 +178,6 @@ TEST_CASE("of several algorithms those whose epilogue is wrong are passed over")
   }
 }
 
-TEST_CASE("an addition to 16 bits that rounds the product first is done and said") {
-  for (const bool rounds_twice : {false, true}) {
-    const MatmulLibraryGuard library;
-    if (rounds_twice) library->fault = EpilogueFault::kRoundsSum;
-    warnings().clear();
-    const MatmulStream on(emulated_cuda(), {.warn = keep_warning});
-    const auto values = [](int64_t n, uint64_t seed) {
-      return rounded<bf16>(random_values(n, seed));
-    };
-    const DeviceArray<bf16> dz(emulated_cuda(), values(kLayerBatch * kLayerOut, 1));
-    const DeviceArray<bf16> w(emulated_cuda(), values(kLayerIn * kLayerOut, 2));
-    const DeviceArray<bf16> dx(emulated_cuda(), values(kLayerBatch * kLayerIn, 3));
-    const std::vector<bf16> before = dx.to_host(on.get());
-    ops::fully_connected_add_backward_data<bf16>(on.exec(), {dz.data(), kLayerBatch, kLayerOut},
-                                                 {w.data(), kLayerIn, kLayerOut},
-                                                 {dx.data(), kLayerBatch, kLayerIn});
-    double sum = to_float(before[0]);
-    for (int64_t i = 0; i < kLayerOut; ++i)
-      sum += static_cast<double>(to_float(dz.to_host(on.get())[static_cast<size_t>(i)])) *
-             to_float(w.to_host(on.get())[static_cast<size_t>(i)]);
-    CHECK(to_float(dx.to_host(on.get())[0]) == Approx(sum).margin(0.02));
-    REQUIRE(warnings().size() == (rounds_twice ? 1 : 0));
-    if (rounds_twice)
-      check_contains(warnings()[0],
-                     {"/24/40/16 with", "of sample 0 is", "no algorithm does better"});
-  }
-}
-
 TEST_CASE("an epilogue that costs more than a kernel is not used, and that is remembered") {
   const MatmulLibraryGuard library;
   const TemporaryDirectory directory;

@@ -120,7 +120,6 @@ enum class EpilogueFault {
   kNone,
   kNoBias,        // leaves it out
   kRoundsTwice,   // rounds the product to d's type, then adds the bias
-  kRoundsSum,     // rounds the product to d's type, then adds what d held
   kNoRelu,        // lets negative numbers pass
   kFullMask,      // writes a mask of ones
   kNoMask,        // leaves the mask as it was

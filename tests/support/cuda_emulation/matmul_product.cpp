@@ -138,8 +138,7 @@ void MatmulProduct::multiply(const void* a_data, const void* b_data, void* d_dat
     for (int64_t row = 0; row < rows; ++row) {
       float z = sums[static_cast<size_t>(row)];
       // Like the real library, which rounds a sum of parts before it adds what d holds.
-      if ((before != 0 && (number > 0 || is(EpilogueFault::kRoundsSum))) ||
-          (has(kBias) && is(EpilogueFault::kRoundsTwice)))
+      if ((before != 0 && number > 0) || (has(kBias) && is(EpilogueFault::kRoundsTwice)))
         z = rounded(z, d.type);
       if (before != 0) z += load(d_data, d.type, column * d.ld + row);
       if (has(kBias) && !is(EpilogueFault::kNoBias)) z += load(desc.vector, d.type, row);
