@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -24,6 +25,12 @@ MappedFile::MappedFile(const std::string& path) {
     raise<FileError>("{}: cannot map {} bytes: {}", path, std::exchange(bytes_, 0),
                      std::strerror(errno));
   data_ = static_cast<std::byte*>(data);
+}
+
+void MappedFile::populate(const std::function<bool()>& stop) const {
+  constexpr size_t kPart = size_t{16} << 20;
+  for (size_t at = 0; at < bytes_ && !stop(); at += kPart)
+    if (::madvise(data_ + at, std::min(kPart, bytes_ - at), MADV_POPULATE_READ) != 0) return;
 }
 
 MappedFile::~MappedFile() {

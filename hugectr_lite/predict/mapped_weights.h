@@ -27,6 +27,8 @@ class MappedWeights {
   // file's tensors are not the model's.
   void read_others(trainer::Model& model) const;
 
+  [[nodiscard]] const MappedFile& memory() const { return memory_; }
+
  private:
   [[nodiscard]] std::byte* tables_at(const embedding::EmbeddingLayer& layer) const;
 

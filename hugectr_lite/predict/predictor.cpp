@@ -8,6 +8,7 @@
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/delta_chain.h"
+#include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/resources.h"
@@ -65,6 +66,13 @@ Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weig
     trainer::load_trained_weights(model_, source);
   }
   trainer::weights_changed(model_);
+}
+
+void Predictor::populate(const std::function<bool()>& stop) const {
+  if (!mapped_) return;
+  const MappedFile& memory = mapped_->memory();
+  if (static_cast<int64_t>(memory.bytes().size()) < available_memory_bytes() / 2)
+    memory.populate(stop);
 }
 
 void Predictor::run(const data::HostBatch& batch, trainer::SampleOutputs& outputs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <span>
@@ -40,6 +41,9 @@ class Predictor {
 
   // Appends the outputs of a batch of at most batch_size() samples.
   void run(const data::HostBatch& batch, trainer::SampleOutputs& outputs);
+  // Maps the pages of weights in a file before a sample needs them, where they take less than half
+  // of the memory that is available. May run while run() does; returns early once `stop`.
+  void populate(const std::function<bool()>& stop) const;
   // trainer::score_of()
   [[nodiscard]] float score_of(float logit) const { return trainer::score_of(model_, logit); }
   // Scores are values, not probabilities (MSELoss).

@@ -146,6 +146,9 @@ void Scorer::work(const std::function<void(std::exception_ptr)>& loaded) {
     return loaded(std::current_exception());
   }
   loaded(nullptr);
+  const std::jthread populating([&](const std::stop_token& stop) {
+    model->predictor.populate([&] { return stop.stop_requested(); });
+  });
   for (;;) {
     std::vector<ScoreJob> jobs = take_jobs();
     if (jobs.empty()) return;
