@@ -138,7 +138,7 @@ void AsyncReader::start_jobs(Worker& worker, const Gate& now) {
 
 void AsyncReader::start_job(Worker& worker, int64_t position, int64_t range) {
   const bool epoch_begins = position % batches_per_epoch() == 0 && position > options().start_batch;
-  if (epoch_begins && worker.io->has_grown() && !told_growth_.exchange(true))
+  if (epoch_begins && worker.io->has_grown() && !reported_growth_.exchange(true))
     log::warning("{}: has grown since it was opened with {} bytes; what was added is not read",
                  path_, file_bytes_);
   const HostBatch& batch = begin_batch(position, order_->batch_at(position));

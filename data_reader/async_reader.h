@@ -82,7 +82,7 @@ class AsyncReader final : public BatchRing {
   std::unique_ptr<BatchOrder> order_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::mutex workers_mutex_;
-  std::atomic<bool> told_growth_ = false;
+  std::atomic<bool> reported_growth_ = false;
 };
 
 }  // namespace hlite::data

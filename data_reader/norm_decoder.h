@@ -25,9 +25,9 @@ class NormDecoder {
               IssueSink& sink = refusing_sink());
 
   // Bytes of a record with as many keys as the config allows.
-  [[nodiscard]] int64_t most_record_bytes() const { return record_.most_bytes(); }
+  [[nodiscard]] int64_t max_record_bytes() const { return record_.max_bytes(); }
 
-  // Decodes the record at the front of `bytes`, which are most_record_bytes() or all that the file
+  // Decodes the record at the front of `bytes`, which are max_record_bytes() or all that the file
   // still has, into a row of the batch; slots' columns without a key, or with one that the sink was
   // told of, get kNoKey. Adds the keys that the policy replaced to batch.replaced_keys. Returns the
   // record's size. Throws DataError as NormRecord::read() does.

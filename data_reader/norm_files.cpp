@@ -25,11 +25,11 @@ NormFiles::NormFiles(std::vector<std::string> paths, const CheckHeader& check) {
   }
 }
 
-void NormFiles::check_end(const File& file, int64_t behind) {
-  if (behind > 0)
+void NormFiles::check_end(const File& file, int64_t trailing) {
+  if (trailing > 0)
     raise<DataError>(
         "{}: expected the end of the file after the {} records of its header, found {} bytes more",
-        file.path, file.header.records, behind);
+        file.path, file.header.records, trailing);
 }
 
 void NormFiles::open_current() {

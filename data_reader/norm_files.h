@@ -51,7 +51,7 @@ class NormFiles {
     NormHeader header;
     int64_t first_record = 0;
   };
-  static void check_end(const File& file, int64_t bytes_behind_the_records);
+  static void check_end(const File& file, int64_t trailing_bytes);
   // Opens the file that holds record position_ if it is not open.
   void open_current();
 

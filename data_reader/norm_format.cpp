@@ -132,7 +132,7 @@ NormHeader read_norm_header(const ByteSource& file) {
   header.label_dim = number(2, "label_dim", 0, kMaxValues);
   header.dense_dim = number(3, "dense_dim", 0, kMaxValues);
   header.slots = number(4, "slot_num", 0, kMaxValues);
-  const int64_t room = file.size() - header.framed_bytes(), least = header.least_sample_bytes();
+  const int64_t room = file.size() - header.framed_bytes(), least = header.min_sample_bytes();
   header.records = load_int64(payload, 1);
   // A sample of nothing at all could be there any number of times.
   if (header.records < 0 || least == 0 || header.records > room / least)

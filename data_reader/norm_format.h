@@ -31,7 +31,7 @@ struct NormHeader {
   // Bytes before the first sample: 64, or 69 when framed.
   [[nodiscard]] int64_t framed_bytes() const { return sum ? kBytes + 5 : kBytes; }
   // Bytes of a sample without keys, framing included.
-  [[nodiscard]] int64_t least_sample_bytes() const {
+  [[nodiscard]] int64_t min_sample_bytes() const {
     return 4 * (label_dim + dense_dim + slots) + (sum ? 5 : 0);
   }
 };

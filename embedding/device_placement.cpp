@@ -34,7 +34,7 @@ PlacementArrays arrays_of(const Exec& exec, const RowPlacement& placement) {
     next += placement.rows_of(q);
   }
   a.first_number.push_back(static_cast<uint32_t>(next));
-  next += placement.copied_rows();
+  next += placement.replicated_rows();
   a.first_number.push_back(static_cast<uint32_t>(next));
   if (exec.on_gpu() && next >= int64_t{kNoRow})
     raise<DeviceError>(

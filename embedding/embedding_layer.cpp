@@ -180,17 +180,17 @@ std::vector<int64_t> EmbeddingLayer::tables_of_slots(const config::DataConfig& d
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.
 void EmbeddingLayer::set_capacity(int64_t ranks) {
   const bool sized = spec_.layout.rows[0] < int64_t{kNoKey};
-  constexpr int64_t kMost = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
-  if (config_.most_rows)
-    spec_.hash_capacity = *config_.most_rows;
+  constexpr int64_t kMax = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
+  if (config_.max_rows)
+    spec_.hash_capacity = *config_.max_rows;
   else if (config_.all_rows)
     spec_.hash_capacity = (*config_.all_rows + ranks - 1) / ranks;
-  else if (config_.most_megabytes)  // weights only; 1 MB or more holds the widest row
-    spec_.hash_capacity = std::min(kMost, *config_.most_megabytes * kMegabyte / spec_.row_bytes());
+  else if (config_.max_megabytes)  // weights only; 1 MB or more holds the widest row
+    spec_.hash_capacity = std::min(kMax, *config_.max_megabytes * kMegabyte / spec_.row_bytes());
   else if (by_slot() && sized)
-    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMost);
+    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMax);
   else
-    config::fail_at(table_node(""), fmt::format("expected {}{}, found none", kMostRows,
+    config::fail_at(table_node(""), fmt::format("expected {}{}, found none", kMaxRows,
                                                 by_slot() ? " or slot_size_array" : ""));
   spec_.init_rows = sized
                         ? spec_.layout.table_rows
@@ -224,7 +224,7 @@ void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
                                        least - rows.begin()));
 }
 
-void EmbeddingLayer::spread(TablesPlace place, uint64_t seed) {
+void EmbeddingLayer::shard(TablesPlace place, uint64_t seed) {
   spec_.seed = seed;
   output_type_ = place.type;
   if (hashed())

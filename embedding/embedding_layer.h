@@ -76,7 +76,7 @@ class EmbeddingLayer {
   // Makes the tables at their place, whose route and room for exchanges the layer says. On many
   // ranks `placement` is what make_placements() made, and so is the share of the lookups that go to
   // rows which are not copied. Collective when place.ranks.world is given. `seed`: of first values.
-  void spread(TablesPlace place, uint64_t seed);
+  void shard(TablesPlace place, uint64_t seed);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }

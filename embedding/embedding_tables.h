@@ -35,7 +35,7 @@ class EmbeddingTables {
   // without a list of keys, those of all rows or, if not `all`, none. REQUIRES allocated buffers.
   using KeysOf =
       std::function<std::optional<std::vector<uint32_t>>(const std::string& table, bool all)>;
-  void make_room(const KeysOf& keys_of, const Exec& exec);
+  void reserve(const KeysOf& keys_of, const Exec& exec);
   // Called after a file's last tensor: tables() and states() then return all rows again.
   void end_reading() {
     read_keys_ = nullptr;

@@ -8,7 +8,7 @@
 
 namespace hlite::embedding {
 
-static constexpr int64_t kLeastRoom = 1024;  // rows
+static constexpr int64_t kMinExtraRows = 1024;  // rows
 
 // [ranks] expected rows that a rank requests from each rank with a full batch, times `room`. The
 // placement decides which rank a lookup goes to.
@@ -26,9 +26,9 @@ std::vector<double> ExchangeForecast::likely_rows(double room) const {
 }
 
 int64_t ExchangeForecast::capacity() const {
-  const auto rows = likely_rows(kRoom);
+  const auto rows = likely_rows(kCapacityFactor);
   const double likely =
-      *std::max_element(rows.begin(), rows.end()) + static_cast<double>(kLeastRoom);
+      *std::max_element(rows.begin(), rows.end()) + static_cast<double>(kMinExtraRows);
   const auto most = static_cast<double>(place_.max_batch * spec_.layout.columns());
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
 }
@@ -54,19 +54,19 @@ ExchangeForecast::MovedBytes ExchangeForecast::moved_bytes() const {
       stored = static_cast<double>(spec_.row_bytes()),
              vectors = static_cast<double>(spec_.layout.slots() * spec_.layout.width *
                                            float_type_bytes(place_.type)),
-             copied_rows = static_cast<double>(storage_.copied_rows());
+             replicated_rows = static_cast<double>(storage_.replicated_rows());
   // A sample's: rows that this rank wants, that all ranks want of it, and copies that it reads.
   const double wanted = std::accumulate(rows.begin(), rows.end(), 0.0) / batch,
                owned = rows[static_cast<size_t>(place_.ranks.rank)] * place_.ranks.ranks() / batch,
-               copies =
-                   std::min(copied_rows / batch, columns * (1 - place_.exchange.exchanged_share)),
+               copies = std::min(replicated_rows / batch,
+                                 columns * (1 - place_.exchange.exchanged_share)),
                updated = row + 2.0 * static_cast<double>(spec_.stored_row_bytes());
   return {.route = columns * (4 + 4 * 16 + 8),  // keys, their sort to and fro, where they go
           .gather = owned * (stored + row + 4),
           .pool = wanted * row + copies * stored + columns * 4 + vectors,
-          .reduce = vectors + wanted * row + 2 * copied_rows * row / batch,
+          .reduce = vectors + wanted * row + 2 * replicated_rows * row / batch,
           .update = owned * updated,
-          .update_copied = copied_rows * updated / batch};
+          .update_replicated = replicated_rows * updated / batch};
 }
 
 plan::SentBytes ExchangeForecast::sends(int64_t header, int64_t row, bool to_owners) const {

@@ -12,6 +12,6 @@ namespace hlite::embedding {
 // and on a GPU fp16.
 template <typename T>
 void pool_unseen(const Exec& exec, const HashedArgs& batch, const ConstWeightRows& table,
-                 const FirstValues& first, View<T, 3> out);
+                 const InitialValues& first, View<T, 3> out);
 
 }  // namespace hlite::embedding

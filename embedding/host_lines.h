@@ -62,7 +62,7 @@ class HostLines {
 
   const TableStorage& storage_;
   const DeviceSlots slots_;  // on the host
-  const int64_t most_;       // keys in a batch
+  const int64_t max_;        // keys in a batch
   PinnedMemory memory_;      // lines of two batches, then evicted rows
   int side_ = 0;             // of the batch that runs
   bool chosen_ = false, recalled_ = false;

@@ -25,8 +25,8 @@ using WordsOf = std::function<std::optional<std::vector<uint32_t>>(const std::st
 // Where a counter counts.
 struct KeyCounterPlace {
   Exec exec = {};
-  int64_t rows = 0;       // keys with a row, at most
-  int64_t most_keys = 0;  // keys of a training batch, at most
+  int64_t rows = 0;      // keys with a row, at most
+  int64_t max_keys = 0;  // keys of a training batch, at most
   int rank = 0, ranks = 1;
   // Returns the keys that have a row. REQUIRES that nothing runs.
   std::function<std::vector<uint64_t>()> keys_with_row = {};

@@ -24,10 +24,10 @@ int64_t RowCache::memory_bytes(int64_t rows, int64_t lines, int64_t record_bytes
          RowLog::memory_bytes(record_bytes);
 }
 
-RowCache::RowCache(const RowCacheOptions& options, FirstWeights first_weights)
-    : options_(options), first_weights_(std::move(first_weights)) {
-  HLITE_CHECK(options.rows < RowLog::kMostPlaces && options.lines > 0 &&
-                  options.lines < RowLog::kMostPlaces - 1,
+RowCache::RowCache(const RowCacheOptions& options, InitialWeights initial_weights)
+    : options_(options), initial_weights_(std::move(initial_weights)) {
+  HLITE_CHECK(options.rows < RowLog::kMaxPlaces && options.lines > 0 &&
+                  options.lines < RowLog::kMaxPlaces - 1,
               "{}: {} rows, {} lines", options.name, options.rows, options.lines);
   record_bytes_ = part_begin(options.part_bytes.size());
   const std::vector<float> states(
@@ -71,7 +71,7 @@ void RowCache::clear() {
   log_ = std::make_unique<RowLog>(RowLogOptions{.folder = options_.folder,
                                                 .name = options_.name,
                                                 .record_bytes = record_bytes_,
-                                                .most_bytes = options_.most_disk_bytes},
+                                                .max_bytes = options_.max_disk_bytes},
                                   [this](uint32_t row, RowLog::Place place) {
                                     uint32_t& at = where()[row];
                                     (in_memory(at) ? lines_[at & ~kLine].place : at) = place;
@@ -94,7 +94,7 @@ void RowCache::from_record(const std::byte* record, uint32_t line) const {
   }
 }
 void RowCache::first_record(uint32_t row, std::byte* record) const {
-  first_weights_(row, record);
+  initial_weights_(row, record);
   std::copy(first_states_.begin(), first_states_.end(), record + options_.part_bytes[0]);
 }
 

@@ -36,14 +36,14 @@ struct RowLogOptions {
   std::string folder;  // on a local file system
   std::string name;    // the tables' name, for messages
   int64_t record_bytes = 0;
-  int64_t most_bytes = 0;    // maximum file size; 0: the free space of the disk
+  int64_t max_bytes = 0;     // maximum file size; 0: the free space of the disk
   IoQueueFactory open = {};  // null: open_io_queue()
 };
 
 class RowLog {
  public:
   using Place = uint32_t;
-  static constexpr int64_t kMostPlaces = int64_t{1} << 31;
+  static constexpr int64_t kMaxPlaces = int64_t{1} << 31;
   // Called when the record of a row has moved. REQUIRES that the callee stores the new place.
   using Moved = std::function<void(uint32_t row, Place place)>;
 

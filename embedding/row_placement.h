@@ -59,7 +59,7 @@ class RowPlacement {
   // [ranks] the share of a table's keys that lies on each rank; all 0 where it is copied.
   [[nodiscard]] std::vector<double> key_share(int64_t table) const;
   [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
-  [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
+  [[nodiscard]] int64_t replicated_rows() const { return replicated_rows_; }
   [[nodiscard]] const SlotLayout& layout() const { return layout_; }
   // Returns the model if rows are placed by category, else null.
   [[nodiscard]] const CategoryModel* model() const { return model_ ? &*model_ : nullptr; }
@@ -88,7 +88,7 @@ class RowPlacement {
   std::vector<std::vector<int64_t>> begin_;       // [tables][shards, or 1 when copied] first row
   std::vector<std::vector<PlacedRange>> ranges_;  // [ranks + 1] ascending; the last: copied rows
   std::vector<int64_t> rows_;
-  int64_t copied_rows_ = 0;
+  int64_t replicated_rows_ = 0;
 };
 
 }  // namespace hlite::embedding

@@ -71,13 +71,13 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
   HLITE_CHECK(options.buckets >= 1 && options.row_bytes >= 1, "{} buckets, {} bytes a row",
               options.buckets, options.row_bytes);
   std::vector<int> splits;
-  int64_t copied = 0;
+  int64_t replicated = 0;
   for (const TableLoad& table : tables_) {
     const int64_t bytes = table.rows * options.row_bytes;
     splits.push_back(bytes < options.replicate_below_bytes ? 0 : 1);
-    if (splits.back() == 0) copied += bytes;
+    if (splits.back() == 0) replicated += bytes;
   }
-  const int64_t capacity = options.capacity_bytes - copied;
+  const int64_t capacity = options.capacity_bytes - replicated;
 
   double best = 0;
   const auto consider = [&](const Shards& shards) {
@@ -117,7 +117,7 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
         "sharding: the tables need {} bytes, {} of them on every one of {} ranks or nodes, "
         "expected "
         "at most {} on each: table {} ({} rows) finds no room",
-        all, copied, options.buckets, options.capacity_bytes, tables_[stuck].name,
+        all, replicated, options.buckets, options.capacity_bytes, tables_[stuck].name,
         tables_[stuck].rows);
   }
 }

@@ -76,7 +76,7 @@ struct SlotLayout {
     for (const int64_t s : table_slots[static_cast<size_t>(t)]) lookups += hotness(s);
     return lookups;
   }
-  [[nodiscard]] int64_t most_table_lookups() const {
+  [[nodiscard]] int64_t max_table_lookups() const {
     int64_t most = 0;
     for (int64_t t = 0; t < tables(); ++t) most = std::max(most, table_lookups(t));
     return most;

@@ -26,7 +26,7 @@ struct Workspace {
   int64_t* count;     // [tables] pairs
   int64_t* tasks;     // [tables + 1] tasks of the tables before
   float* scale;       // [max_batch, slots] 1 / keys of the sample in the slot, for a mean
-  uint64_t* scratch;  // [threads, max_batch * most_table_lookups]
+  uint64_t* scratch;  // [threads, max_batch * max_table_lookups]
   uint32_t* counts;   // [threads, kSortCounts]
   float* gradient;    // [threads, V in whole cache lines] the sum of a segment
   uint8_t* touched;   // [total_rows], for sweeps
@@ -40,7 +40,7 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   space.count = cutter.cut<int64_t>(shape.tables);
   space.tasks = cutter.cut<int64_t>(shape.tables + 1);
   if (shape.scales) space.scale = cutter.cut<float>(shape.max_batch * shape.slots);
-  space.scratch = cutter.cut<uint64_t>(shape.threads * shape.max_batch * shape.most_table_lookups);
+  space.scratch = cutter.cut<uint64_t>(shape.threads * shape.max_batch * shape.max_table_lookups);
   space.counts = cutter.cut<uint32_t>(shape.threads * kSortCounts);
   space.gradient = cutter.cut<float>(shape.threads * in_lines(shape.width));
   if (shape.sweeps) space.touched = cutter.cut<uint8_t>(shape.total_rows);
@@ -69,7 +69,7 @@ void sort_table(const SparseSortArgs& args, const Workspace& space, int64_t tabl
   const TableLookups of{args.keys, args.slots, table, args.slots.tables[table].rows};
   space.count[table] =
       sort_bags(of, pairs_of(args, space, table),
-                space.scratch + worker * args.shape.max_batch * args.shape.most_table_lookups,
+                space.scratch + worker * args.shape.max_batch * args.shape.max_table_lookups,
                 space.counts + worker * kSortCounts);
 }
 
@@ -216,10 +216,10 @@ TableUpdate<T> table_of(const SparseUpdateArgs<T>& args, const Workspace& space,
 }  // namespace
 
 size_t cpu::sparse_update_workspace(const SparseUpdateShape& shape) {
-  HLITE_CHECK(shape.max_batch * shape.most_table_lookups < int64_t{1} << 32 &&
+  HLITE_CHECK(shape.max_batch * shape.max_table_lookups < int64_t{1} << 32 &&
                   shape.max_batch * shape.slots < int64_t{1} << 32,
               "{} samples of {} keys in a table and {} slots", shape.max_batch,
-              shape.most_table_lookups, shape.slots);
+              shape.max_table_lookups, shape.slots);
   return cut_workspace(shape, nullptr).bytes;
 }
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "embedding/first_values.h"
+#include "embedding/initial_values.h"
 #include "embedding/slot_layout.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"

@@ -55,7 +55,7 @@ struct WholeGradients {
   plan::BufferId weights = plan::kNoBuffer, gradients = plan::kNoBuffer;
   int64_t count = 0;
   FloatType type = FloatType::kFloat;  // the weights' type
-  bool copied = false;
+  bool replicated = false;
 };
 
 }  // namespace hlite::embedding

@@ -29,9 +29,9 @@ static void check_admission(config::Block& s, const Admission& admission) {
   only_for("expected_keys", bloom, "\"bloom\"");
   only_for("false_positive", bloom, "\"bloom\"");
   if (bloom) s.missing("expected_keys");
-  if (bloom && admission.threshold > int64_t{kMostFilterCount})
+  if (bloom && admission.threshold > int64_t{kMaxFilterCount})
     s.expected("threshold", fmt::format("at most {} for type \"bloom\", whose counters have 8 bits",
-                                        kMostFilterCount));
+                                        kMaxFilterCount));
 }
 
 static void declare_admission(config::Block& s, Admission& admission) {

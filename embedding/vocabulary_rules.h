@@ -59,9 +59,9 @@ struct VocabularyRules {
   }
 };
 
-// Shares of WhenFull::kEvict: rows leave once more than kFullShare of them are taken, until
-// kRoomyShare of them are.
-inline constexpr double kFullShare = 0.9, kRoomyShare = 0.8;
+// Shares of WhenFull::kEvict: rows leave once more than kMaxFillShare of them are taken, until
+// kTargetFillShare of them are.
+inline constexpr double kMaxFillShare = 0.9, kTargetFillShare = 0.8;
 
 // Declares the keys of a hash embedding's sparse_embedding_hparam.
 void declare(config::Block& s, VocabularyRules& rules);

@@ -75,7 +75,7 @@ class Session {
     }
     refuse_input_as_output();
     if (arguments_.batch) arguments_.inspect.batch = *arguments_.batch;
-    for (const std::string& file : arguments_.files) look_at(file);
+    for (const std::string& file : arguments_.files) inspect_path(file);
     using Json = nlohmann::ordered_json;
     if (arguments_.json)
       std::printf("%s\n", json_.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
@@ -104,7 +104,7 @@ class Session {
     expect_no_input({"--svg", arguments_.svg}, inputs);
   }
 
-  void look_at(const std::string& file) {
+  void inspect_path(const std::string& file) {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (config_ == nullptr || std::filesystem::exists(file)) {
       const Inspection inspection =

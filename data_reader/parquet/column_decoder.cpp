@@ -101,7 +101,7 @@ void ColumnDecoder::take(Job& job, const Piece& piece) const {
   int64_t count = std::min(piece.levels, job.rows - job.row);
   if (piece.definition != nullptr)
     count = std::find_if(piece.definition, piece.definition + count,
-                         [&](int16_t level) { return level != job.type.most_defined; }) -
+                         [&](int16_t level) { return level != job.type.max_defined; }) -
             piece.definition;
   const bool missing = count < std::min(piece.levels, job.rows - job.row);
   if (count > piece.values)
@@ -212,7 +212,7 @@ void ColumnDecoder::take_lists(Job& job, const Piece& piece) const {
     }
     const int16_t defined = piece.definition[i];
     if (defined == job.type.empty_list) continue;
-    if (defined != job.type.most_defined)
+    if (defined != job.type.max_defined)
       return job.fail(job.row, defined < job.type.empty_list
                                    ? "expected a list, found none (null)"
                                    : "expected a key, found none (null) in the list");

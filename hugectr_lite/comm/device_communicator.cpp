@@ -72,8 +72,8 @@ DeviceCommunicator::~DeviceCommunicator() = default;
 
 // Tells kernels where ranks are, and their numbers in NCCL's communicator.
 void DeviceCommunicator::place_ranks() {
-  if (size() > kernels::kMostGpus)
-    raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMostGpus);
+  if (size() > kernels::kMaxGpus)
+    raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMaxGpus);
   const std::vector<kernels::RankPlace>& places = peers_.places();
   const size_t bytes = places.size() * sizeof(places[0]);
   places_ = DeviceMemory(table_, bytes);

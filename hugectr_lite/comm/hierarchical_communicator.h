@@ -58,7 +58,7 @@ class HierarchicalCommunicator final : public HostCommunicator {
   const std::unique_ptr<HostCommunicator> flat_, intra_, rail_;
   std::vector<Message> to_local_, to_node_;
   std::vector<ConstBytes> send_;
-  std::vector<Bytes> room_;
+  std::vector<Bytes> received_;
   std::vector<float> slice_;
 };
 

@@ -55,7 +55,7 @@ class HostCommunicator : public Communicator {
   const int rank_;
   TrafficTotals traffic_;
   std::vector<ConstBytes> send_;
-  std::vector<Bytes> room_;
+  std::vector<Bytes> received_;
   std::vector<float> sum_;
   std::vector<float> wide_;  // sums of pairs, as they grow
 };

@@ -55,7 +55,7 @@ class TimeLimit {
   // `what` the other processes do not come for.
   explicit TimeLimit(const char* what)
       : thread_([what](const std::stop_token& done) {
-          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kLeastForStart);
+          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kMinForStart);
           std::mutex mutex;
           std::unique_lock lock(mutex);
           std::condition_variable_any never;
@@ -67,7 +67,7 @@ class TimeLimit {
         }) {}
 
  private:
-  static constexpr std::chrono::minutes kLeastForStart{1};
+  static constexpr std::chrono::minutes kMinForStart{1};
   std::jthread thread_;
 };
 

@@ -118,7 +118,7 @@ class RankThreads {
   }
   void rethrow() const {
     if (own_) std::rethrow_exception(own_);
-    if (told_) std::rethrow_exception(told_);
+    if (of_others_) std::rethrow_exception(of_others_);
   }
 
  private:
@@ -127,7 +127,7 @@ class RankThreads {
   void keep(const std::exception& error) {
     const bool of_others = dynamic_cast<const CommError*>(&error) != nullptr;
     const std::lock_guard lock(mutex_);
-    if (std::exception_ptr& first = of_others ? told_ : own_; !first)
+    if (std::exception_ptr& first = of_others ? of_others_ : own_; !first)
       first = std::current_exception();
     if (dynamic_cast<const TimeoutError*>(&error) && late_.empty()) late_ = error.what();
     changed_.notify_all();
@@ -136,8 +136,8 @@ class RankThreads {
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t ended_ = 0;
-  std::string late_;               // message of the first TimeoutError
-  std::exception_ptr own_, told_;  // the first of either kind
+  std::string late_;                    // message of the first TimeoutError
+  std::exception_ptr own_, of_others_;  // the first of either kind
 };
 
 }  // namespace

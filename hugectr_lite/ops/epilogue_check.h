@@ -38,7 +38,7 @@ struct FusedSample {
 };
 
 // Returns true if the sample could tell a wrong epilogue: it has a finite number other than 0.
-bool is_telling(const EpilogueSample& sample);
+bool is_conclusive(const EpilogueSample& sample);
 
 // Empty where all agree, else the first number that does not, with what was expected and how far
 // off it may be:

@@ -14,21 +14,21 @@ namespace hlite::ops {
 
 // The tiles below read whole groups of rows; entries past the last row point at a valid one.
 constexpr int64_t kSpareRows = 8;
-constexpr int64_t kMostLanes = 16;
+constexpr int64_t kMaxLanes = 16;
 
 constexpr int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
 
 // Memory that one thread needs for one sample of T: its rows, copies of them in float and padded
-// where T is another type or V no multiple of kMostLanes, and its pairs. Grown once a thread.
+// where T is another type or V no multiple of kMaxLanes, and its pairs. Grown once a thread.
 template <typename T>
 class FloatSample {
  public:
   FloatSample(int64_t slots, int64_t width)
-      : slots_(slots), width_(width), padded_((width + kMostLanes - 1) / kMostLanes * kMostLanes) {
+      : slots_(slots), width_(width), padded_((width + kMaxLanes - 1) / kMaxLanes * kMaxLanes) {
     const int64_t rows = slots + 1;
     inputs_.resize(static_cast<size_t>(rows + kSpareRows));
     outputs_.resize(static_cast<size_t>(rows));
-    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kMostLanes));
+    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kMaxLanes));
     if (is_copied()) {
       in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
       out_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);

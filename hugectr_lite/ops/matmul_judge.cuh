@@ -17,7 +17,7 @@ class Matmul::Judge {
   Judge(const Matmul& matmul, const Search& search);
 
   // Returns true if the product's numbers could tell.
-  [[nodiscard]] bool can_tell() const { return is_telling(expected_); }
+  [[nodiscard]] bool is_conclusive() const { return is_conclusive(expected_); }
   struct Opinion {
     MatmulVerdict verdict = MatmulVerdict::kTake;
     std::string why;  // of another one

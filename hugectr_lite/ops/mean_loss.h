@@ -34,9 +34,9 @@ enum class LossKind { kBinaryCrossEntropy, kSquaredError };
 //
 // where a label below -0.5 is none: its logit adds nothing, and has no gradient. None: one task.
 struct TaskWeights {
-  static constexpr int kMost = 64;
+  static constexpr int kMax = 64;
   int count = 0;
-  float values[kMost] = {};
+  float values[kMax] = {};
 };
 
 struct LossTerm {

@@ -107,14 +107,14 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
                                       const StepContext& context) {
   const bool first = !std::exchange(seen_[key], true);
   if (!first && !options_.graphs) return issue(plan, context, /*copies=*/false);
-  const auto meet = [&] {
-    if (options_.meet) options_.meet();
+  const auto rendezvous = [&] {
+    if (options_.rendezvous) options_.rendezvous();
   };
-  meet();
+  rendezvous();
   if (first) {
     // It also searches algorithms and takes scratch memory, which no capture may.
     issue(plan, context, /*copies=*/false);
-    return meet();
+    return rendezvous();
   }
   void* graph = nullptr;
   table_.capture_begin(stream());
@@ -128,7 +128,7 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
   }
   table_.capture_end(stream(), &graph);
   captured_[key] = graph;
-  meet();
+  rendezvous();
   table_.graph_launch(graph, stream());
 }
 

@@ -75,7 +75,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.run.threads,
                  "CPU threads at most; a small input takes fewer [solver.threads, else all]")
-      ->check(hlite::whole_number(1, hlite::kMostThreads));
+      ->check(hlite::whole_number(1, hlite::kMaxThreads));
   app.add_flag("--quiet", o.run.quiet, "Print nothing but warnings and errors");
 }
 

@@ -145,7 +145,7 @@ PredictionResult predict(const PredictionOptions& options) {
   const auto start = Clock::now();
   Samples samples(options, config->data, predictor);
   if (const std::string columns = samples.carried_columns(); !columns.empty())
-    out->set_beside(columns);
+    out->set_extra_columns(columns);
   PredictionResult result;
   trainer::SampleOutputs outputs;
   std::vector<float> scores;

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t kMostDepth = 16;       // of brackets
+constexpr size_t kMaxDepth = 16;        // of brackets
 constexpr size_t kLargeText = 4 << 20;  // of JSON: the parser's memory is not kept
 
 const char* kind_of(const dom::element& value) {
@@ -223,15 +223,15 @@ InferRequest parse_infer(const std::string& body, const std::string& json_length
       if (large) parser.reset();
     }
   } release{length > kLargeText};
-  if (parser->capacity() < length || parser->max_depth() != kMostDepth)
-    if (parser->allocate(std::max<size_t>(length, 4096), kMostDepth) != simdjson::SUCCESS)
+  if (parser->capacity() < length || parser->max_depth() != kMaxDepth)
+    if (parser->allocate(std::max<size_t>(length, 4096), kMaxDepth) != simdjson::SUCCESS)
       throw RequestError(503, "expected memory for a request, found none");
   dom::element root;
   if (const auto error = parser->parse(body.data(), length, false).get(root))
     refuse(
         "request: expected JSON (at most {} brackets deep), found {} bytes of which the parser "
         "says: {}",
-        kMostDepth, length, simdjson::error_message(error));
+        kMaxDepth, length, simdjson::error_message(error));
   return RequestParser(std::string_view(body).substr(length), std::ssize(body), model).parse(root);
 }
 

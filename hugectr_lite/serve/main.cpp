@@ -96,7 +96,7 @@ void define(CLI::App& app, Options& o) {
          "auto, cpu or cuda [solver.device, else auto]")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.scorer.run.threads, "CPU threads that score, a model [all]")
-      ->check(whole_number(1, kMostThreads));
+      ->check(whole_number(1, kMaxThreads));
   app.add_flag_callback(
       "--no-verify", [&o] { o.scorer.verify = false; },
       "Start without reading all weights, whose checksums then are not checked");

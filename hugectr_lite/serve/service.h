@@ -62,7 +62,7 @@ class Service {
 
   // `authorization`: "Bearer TOKEN". Throws RequestError (401).
   void check_token(std::string_view authorization) const;
-  [[nodiscard]] bool asks_for_token() const { return !options_.token.empty(); }
+  [[nodiscard]] bool requires_token() const { return !options_.token.empty(); }
   // Throws RequestError (503) while the server shuts down, or where a model is damaged.
   void check_ready() const;
   // Not ready from now on.

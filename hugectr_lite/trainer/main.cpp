@@ -53,7 +53,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.threads, "CPU threads (default: solver.threads, else all)")
       ->type_name("N")
-      ->check(hlite::whole_number(1, hlite::kMostThreads));
+      ->check(hlite::whole_number(1, hlite::kMaxThreads));
   auto* init = app.add_option("--init", o.init,
                               "Start from the weights of a checkpoint, or from exported ones")
                    ->type_name("DIR|FILE.safetensors");

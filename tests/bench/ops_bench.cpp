@@ -196,7 +196,7 @@ int main(int argc, char** argv) {
   CLI::App app("Times the ops of DLRM iterations on the CPU beside their matrix products.",
                "ops_bench");
   app.add_option("threads", threads)
-      ->check(hlite::whole_number(1, hlite::kMostThreads))
+      ->check(hlite::whole_number(1, hlite::kMaxThreads))
       ->capture_default_str();
   app.add_option("batch", batch, "Samples")
       ->check(hlite::whole_number(1, 1 << 20))

@@ -64,7 +64,7 @@ class Transfer {
                 .rows = o.rows,
                 .lines = o.missing,
                 .widths = {width},
-                .most_lookups = o.missing}) {
+                .max_lookups = o.missing}) {
     cache_.attach(gpu.exec(), {.w = Matrix<float>(lines_of(lines_.data()), o.missing, width)});
     gpu.table().copy(keys_.data(), rows_.data(), keys_.size(), gpu.exec().stream);
     gpu.synchronize();

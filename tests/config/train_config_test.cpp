@@ -170,7 +170,7 @@ TEST_CASE("The Data layer arrives whole") {
   CHECK(data.dense_width() == 8);
   REQUIRE(data.sparse.size() == 1);
   CHECK(data.sparse[0].top == "k");
-  CHECK(data.sparse[0].type == SlotSpread::kDistributed);
+  CHECK(data.sparse[0].type == SlotDistribution::kDistributed);
   CHECK(data.sparse[0].slot_num == 3);
   CHECK(data.sparse[0].max_feature_num_per_sample == 3);
   CHECK(data.sparse[0].max_nnz == 1);
@@ -201,7 +201,7 @@ TEST_CASE("The Data layer's optional keys") {
   CHECK(data.cache_eval_data == 0);
   CHECK(data.dense_width() == 13);
   CHECK(data.sparse[0].max_nnz == 1);
-  CHECK(data.sparse[0].type == SlotSpread::kLocalized);
+  CHECK(data.sparse[0].type == SlotDistribution::kLocalized);
 }
 
 namespace {

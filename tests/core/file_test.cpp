@@ -177,10 +177,10 @@ TEST_CASE("large aligned writes and small ones in turn give the bytes in order")
   const auto bytes = pattern(6 << 20);
   std::memcpy(memory.data(), bytes.data(), bytes.size());
   const std::span<const std::byte> all(memory.data(), bytes.size());
-  constexpr size_t kMost = WriteFile::kDirectBytes;
+  constexpr size_t kMax = WriteFile::kDirectBytes;
   for (const size_t odd : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}}) {
     // Aligned and large; large with a tail; then at an offset that is aligned, or not.
-    const std::vector<size_t> parts = {kMost, kMost + odd, 4096 - odd % 4096, kMost, 3};
+    const std::vector<size_t> parts = {kMax, kMax + odd, 4096 - odd % 4096, kMax, 3};
     WriteFile file(dir / "f");
     size_t at = 0;
     for (const size_t part : parts) {

@@ -167,7 +167,7 @@ TEST_CASE("keys of any tables that come in a list get rows by table and key, or 
                                                     : at->second);
           std::vector<float> vector(static_cast<size_t>(width), 9);  // no row moves here
           if (both.second != kNoKey)
-            c.storage().first_values(both.first, both.second, vector.data());
+            c.storage().initial_values(both.first, both.second, vector.data());
           want.insert(want.end(), vector.begin(), vector.end());
         }
         CHECK(got.rows == want_rows);
@@ -189,7 +189,7 @@ TEST_CASE("a key in a list that finds its table full tells the device, and has i
     CHECK(full.capacity_exceeded == 1);
     CHECK(full.rows == std::vector<uint32_t>{0, embedding::kUnseen, 1, 2, kNoKey});
     std::vector<float> first(2);
-    c.storage().first_values(1, 7, first.data());
+    c.storage().initial_values(1, 7, first.data());
     CHECK(full.vectors[2] == first[0]);
     CHECK(full.vectors[8] == 9);
     check_contains(message_of<DataError>([&] { c.index.check(device.exec()); }),

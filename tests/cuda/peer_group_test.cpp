@@ -106,7 +106,7 @@ TEST_CASE("ranks of another process are not reached, and have a world of their o
 }
 
 // Each rank's number comes by its stream; behind the meeting its neighbour reads it.
-void check_meeting(Rank& r, Communicator& host) {
+void check_rendezvous(Rank& r, Communicator& host) {
   std::vector<std::byte*> all(static_cast<size_t>(host.size()));
   std::byte* const mine = r.value.data();
   ThreadPool pool(1);
@@ -119,9 +119,9 @@ void check_meeting(Rank& r, Communicator& host) {
   const auto exchange = [&] {
     r.table.zero(r.value.data(), sizeof(float), r.stream.get());
     r.table.copy(r.value.data(), source.data(), sizeof(float), r.stream.get());
-    r.group.meet(r.exec());
+    r.group.rendezvous(r.exec());
     r.table.copy(r.seen.data(), all[next], sizeof(float), r.stream.get());
-    r.group.meet(r.exec());  // nobody begins again before it has been read
+    r.group.rendezvous(r.exec());  // nobody begins again before it has been read
   };
   for (int i = 0; i < 3; ++i) exchange();
   require(r.read(r.seen) == static_cast<float>(next + 1), "what is behind a meeting", r.number);
@@ -147,7 +147,7 @@ TEST_CASE("behind a meeting all ranks' work before it is done, in every order, i
     const EmulatedDevices machine(devices);
     const RandomStreams order(seed);
     CHECK_NOTHROW(on_groups(
-        Topology({ranks}), [&](int rank) { return rank % devices; }, check_meeting));
+        Topology({ranks}), [&](int rank) { return rank % devices; }, check_rendezvous));
   }
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("a wait ends with the peer's signal, or when the host says so", "[gpu]
     for (const TestStream& stream : streams) table.stream_synchronize(stream.get());
     for (int rank = 0; rank < 2; ++rank) {
       const auto got = words[rank].to_host(streams[rank].get());
-      CHECK((got[0] == 1 && got[1] == 1 && got[kernels::kMostPeers] == 1));
+      CHECK((got[0] == 1 && got[1] == 1 && got[kernels::kMaxPeers] == 1));
     }
     kernels::peer_signal(on(0), peers(0));
     kernels::peer_wait(on(0), peers(0), stop.get());  // for what never comes
@@ -216,7 +216,7 @@ TEST_CASE("more ranks than a process may have are refused") {
   const EmulatedDevices machine(1);
   check_contains(message_of<comm::CommError>([] {
                    on_groups(
-                       Topology({kernels::kMostPeers + 1}), [](int) { return 0; },
+                       Topology({kernels::kMaxPeers + 1}), [](int) { return 0; },
                        [](Rank&, Communicator&) {});
                  }),
                  {"33 ranks in one process, at most 32"});

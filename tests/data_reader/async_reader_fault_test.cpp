@@ -70,7 +70,7 @@ TEST_CASE("short, interrupted, late and disordered reads give the same batches")
     INFO("seed " << seed);
     CHECK(right);
     CHECK(totals->misaligned == 0);
-    CHECK(totals->most_in_flight <= 1 + s % 6);
+    CHECK(totals->max_in_flight <= 1 + s % 6);
     CHECK(totals->queues == reader->plan().threads);
   }
 }

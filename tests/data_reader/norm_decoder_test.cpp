@@ -81,8 +81,8 @@ TEST_CASE("Norm records of every kind become rows of a batch") {
               rest = rest.subspan(static_cast<size_t>(size));
             }
             CHECK(exact);
-            CHECK(longest <= decoder.most_record_bytes());
-            if (fixed) CHECK(longest == decoder.most_record_bytes());
+            CHECK(longest <= decoder.max_record_bytes());
+            if (fixed) CHECK(longest == decoder.max_record_bytes());
             CHECK(buffer.batch().replaced_keys == 0);
           }
 }

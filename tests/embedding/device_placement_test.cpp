@@ -18,7 +18,7 @@ TEST_CASE("every key is where its placement says, and rows are numbered through 
     std::vector<int64_t> first = {0};  // number of each rank, of copies, behind all
     for (int q = 0; q < placement.ranks(); ++q)
       first.push_back(first.back() + placement.rows_of(q));
-    first.push_back(first.back() + placement.copied_rows());
+    first.push_back(first.back() + placement.replicated_rows());
     CHECK(ref.numbers == first.back());
     bool good = true;
     for (int64_t s = 0; s < random.tables().slots(); ++s)

@@ -34,7 +34,7 @@ inline KeyedRows keyed_rows_of(const EmbeddingTables& tables) {
 
 // After an iteration: the rows of full tables whose keys any rank had.
 inline KeyedRows keyed_rows_after(const std::vector<int64_t>& samples) {
-  const std::vector<float> all = updated(first_values(), samples);
+  const std::vector<float> all = updated(initial_values(), samples);
   const SlotLayout layout = steps_spec().layout;
   KeyedRows rows;
   for (size_t q = 0; q < samples.size(); ++q)
@@ -48,7 +48,7 @@ inline KeyedRows keyed_rows_after(const std::vector<int64_t>& samples) {
 
 template <typename OnRanks>
 void check_hashed_definition(const OnRanks& on_ranks) {
-  const auto first = first_values();
+  const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
     for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable, KeyOwner::kByPart})
       for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {

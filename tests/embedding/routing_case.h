@@ -17,7 +17,7 @@ namespace hlite::test {
 // With slots before and behind the layer's, which are none of its business.
 class RoutingCase {
  public:
-  static constexpr int64_t kMostSamples = 97;
+  static constexpr int64_t kMaxSamples = 97;
 
   RoutingCase(uint64_t round, int64_t width)
       : round_(round),
@@ -108,12 +108,12 @@ struct ExpectedRoute {
   };
   std::vector<std::map<uint32_t, Row>> rows;  // [tables] by key
   std::vector<std::vector<uint32_t>> lists;   // [ranks]
-  std::vector<uint32_t> copied;               // ascending
+  std::vector<uint32_t> replicated;           // ascending
 
   ExpectedRoute(const embedding::RowPlacement& placement, Matrix<const uint32_t> keys)
       : lists(static_cast<size_t>(placement.ranks())) {
     const embedding::SlotLayout& layout = placement.layout();
-    std::set<uint32_t> copies;
+    std::set<uint32_t> replicated;
     for (int64_t t = 0; t < layout.tables(); ++t) {
       auto& of_table = rows.emplace_back();
       for (int64_t b = 0; b < keys.dim(0); ++b)
@@ -125,7 +125,7 @@ struct ExpectedRoute {
         row.rank = place.rank;
         row.at = place.row;
         if (place.rank < 0) {
-          copies.insert(place.row);
+          replicated.insert(place.row);
           continue;
         }
         auto& list = lists[static_cast<size_t>(place.rank)];
@@ -133,7 +133,7 @@ struct ExpectedRoute {
         list.push_back(place.row);
       }
     }
-    copied.assign(copies.begin(), copies.end());
+    replicated.assign(replicated.begin(), replicated.end());
   }
   [[nodiscard]] int64_t longest() const {
     int64_t most = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kWidth = 3;
 
-float first_weight(uint32_t row, int64_t j) {
+float initial_weight(uint32_t row, int64_t j) {
   return static_cast<float>(row) + 0.125f * static_cast<float>(j);
 }
 
@@ -33,12 +33,12 @@ struct Case {
                .batches_in_use = batches_in_use},
               [](uint32_t row, std::byte* out) {
                 float values[kWidth];
-                for (int64_t j = 0; j < kWidth; ++j) values[j] = first_weight(row, j);
+                for (int64_t j = 0; j < kWidth; ++j) values[j] = initial_weight(row, j);
                 std::memcpy(out, values, sizeof(values));
               }) {
     cache.attach({.w = weights.view(), .state0 = states.view()});
     for (uint32_t row = 0; row < rows; ++row) {
-      for (int64_t j = 0; j < kWidth; ++j) table.push_back(first_weight(row, j));
+      for (int64_t j = 0; j < kWidth; ++j) table.push_back(initial_weight(row, j));
       table_states.push_back(0.5f);
     }
   }

@@ -202,7 +202,7 @@ inline std::vector<float> updated(std::vector<float> rows, const std::vector<int
   return rows;
 }
 
-inline std::vector<float> first_values() {
+inline std::vector<float> initial_values() {
   ThreadPool pool(1);
   const TablesSpec of = steps_spec();
   std::vector<float> rows(static_cast<size_t>(of.layout.total_rows * kStepWidth));
@@ -236,7 +236,7 @@ inline std::vector<int64_t> samples_of(int ranks) {
 // An iteration of any number of ranks, some without samples, in float and in 16 bits on the wire.
 template <typename OnRanks>
 void check_definition(const OnRanks& on_ranks) {
-  const auto first = first_values();
+  const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
     for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {
       INFO(ranks << " ranks, " << float_type_name(wire));
@@ -260,7 +260,7 @@ void check_definition(const OnRanks& on_ranks) {
 // Lists made from the keys of all ranks: full batches, a small one, none.
 template <typename OnRanks>
 void check_gathered(const OnRanks& on_ranks) {
-  const auto first = first_values();
+  const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
     for (const int64_t all : {ranks * kStepBatch, kStepBatch + 1, int64_t{0}}) {
       INFO(ranks << " ranks, " << all << " samples");
@@ -312,7 +312,7 @@ void check_growth(const OnRanks& on_ranks, bool gathers) {
     capacity_exceeded[q][1] = rank.take_capacity_exceeded();
     keep(2);
   });
-  CHECK((rows[0] == first_values()));
+  CHECK((rows[0] == initial_values()));
   CHECK((rows[1] == rows[0]));
   CHECK((rows[2] == updated(rows[0], {kStepBatch, kStepBatch, kStepBatch})));
   for (size_t q = 0; q < kRanks; ++q) {

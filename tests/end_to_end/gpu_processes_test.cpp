@@ -149,7 +149,8 @@ TEST_CASE("a GPU, a connection or a rank that fails ends all processes, with one
     CHECK(result.code == 4);
     for (const std::string& word : words) check_contains(result.err, {word});
   };
-  fails({"HLITE_EMULATED_FAULT=1:gather_listed:3"}, {"embedding.gather", "cudaErrorLaunchFailure"});
+  fails({"HLITE_EMULATED_FAULT=1:gather_requested:3"},
+        {"embedding.gather", "cudaErrorLaunchFailure"});
   fails({"HLITE_EMULATED_NCCL_FAULT=error:1:9"}, {"NCCL", "system error"});
   fails({"HLITE_EMULATED_NCCL_FAULT=silent:2:9", "HLITE_COMM_TIMEOUT=1"},
         {"has waited 1 s", "HLITE_COMM_TIMEOUT"});

@@ -215,7 +215,7 @@ TEST_CASE("a GPU that fails in a step ends the program, with one message", "[no-
   const std::vector<std::pair<const char*, const char*>> faults = {
       {"take_lists", "embedding.keys_exchange"},
       {"peer_sum", "all_reduce"},
-      {"update_rows", "embedding.update_copied"}};
+      {"update_rows", "embedding.update_replicated"}};
   for (size_t i = 0; i < faults.size(); ++i) {
     const bool graph = i != 1;  // the third launch is then that of the first capture
     const auto& [kernel, step] = faults[i];

@@ -60,7 +60,7 @@ TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
   CHECK(executor.exec().pool == &pool);
   Buffers buffers;
   Plan plan(buffers);
-  std::barrier meet(kLanes);  // reached only when all are running
+  std::barrier rendezvous(kLanes);  // reached only when all are running
   std::array<ThreadPool*, kLanes> pools{};
   for (int lane = 0; lane < kLanes; ++lane) {
     Step step;
@@ -68,7 +68,7 @@ TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
     step.lane = static_cast<Lane>(lane);
     step.run = [&, lane](const StepContext& c) {
       pools[static_cast<size_t>(lane)] = c.exec.pool;
-      meet.arrive_and_wait();
+      rendezvous.arrive_and_wait();
     };
     plan.add(step);
   }

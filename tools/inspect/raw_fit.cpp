@@ -96,7 +96,7 @@ class RawFit {
   }
 
   // Column `column` in the config's record size.
-  [[nodiscard]] WordColumn column(int64_t c) const { return look_at_column(head_, words_, c); }
+  [[nodiscard]] WordColumn column(int64_t c) const { return inspect_column(head_, words_, c); }
 
   bool check_size() {
     const int64_t record = format_.record_bytes();

@@ -44,7 +44,7 @@ class StoredBytes {
   FileDescriptor fd_;
   bool regular_ = false;
   int64_t offset_ = 0, size_ = 0;
-  int64_t asked_for_ = 0;  // up to here the kernel fetches
+  int64_t prefetched_to_ = 0;  // up to here the kernel fetches
   char magic_[4] = {};
   size_t magic_size_ = 0;
 };

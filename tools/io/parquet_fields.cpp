@@ -47,7 +47,7 @@ bool add_field(std::string_view text, const TextForm& form, LineBuffer& out) {
 ParquetFields::ParquetFields(const ParquetFile& file, int group, int column, const TextForm& form,
                              bool hexadecimal)
     : rows_(file, group, column),
-      most_defined_(file.columns()[static_cast<size_t>(column)].most_defined),
+      max_defined_(file.columns()[static_cast<size_t>(column)].max_defined),
       form_(form),
       add_(function_for(file.columns()[static_cast<size_t>(column)], hexadecimal)) {}
 
@@ -80,7 +80,7 @@ ParquetFields::Add ParquetFields::function_for(const ParquetColumn& column, bool
 
 void ParquetFields::add_to(LineBuffer& out) {
   if (level_ == piece_.levels) refill();
-  if (piece_.definition == nullptr || piece_.definition[level_] == most_defined_) {
+  if (piece_.definition == nullptr || piece_.definition[level_] == max_defined_) {
     (this->*add_)(out);
     ++value_;
   }

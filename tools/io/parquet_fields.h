@@ -71,7 +71,7 @@ class ParquetFields {
   void add_plain_text(const data::parquet::Text& text, LineBuffer& out);
 
   ParquetRows rows_;
-  const int16_t most_defined_;
+  const int16_t max_defined_;
   const TextForm& form_;
   const Add add_;
   data::parquet::Piece piece_{};

@@ -80,10 +80,10 @@ struct LawSegment {
   }
   // The smallest shift with which the first share is at most `most`.
   [[nodiscard]] double shift_for(double e, double most) const {
-    constexpr double kMostShift = 1e9;
+    constexpr double kMaxShift = 1e9;
     if (share(first, e) <= most) return 0;
     double low = 0, high = 1;
-    while (high < kMostShift && share(first, e, high) > most) high *= 2;
+    while (high < kMaxShift && share(first, e, high) > most) high *= 2;
     for (int step = 0; step < 40; ++step) {
       const double middle = (low + high) / 2;
       (share(first, e, middle) > most ? low : high) = middle;

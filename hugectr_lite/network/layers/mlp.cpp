@@ -9,7 +9,7 @@ namespace {
 
 using config::JsonNode;
 
-constexpr int64_t kMostOutputs = int64_t{1} << 24;
+constexpr int64_t kMaxOutputs = int64_t{1} << 24;
 
 enum class Activation { kNone, kRelu, kGelu };
 constexpr const char* kActivations = R"("Relu", "Gelu" or "None")";
@@ -62,7 +62,7 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   auto param = s.object("mlp_param", "Its parameters.", kRequired);
   if (!param) return {};
   std::vector<int64_t> outputs;
-  if (param->integers("num_outputs", &outputs, {1, kMostOutputs}, "Width of each layer.",
+  if (param->integers("num_outputs", &outputs, {1, kMaxOutputs}, "Width of each layer.",
                       kRequired) &&
       outputs.empty())
     param->expected("num_outputs", "the width of at least one layer");

@@ -22,7 +22,7 @@ class CostModel {
             int wire_bytes)
       : machine_(machine),
         nodes_(static_cast<int>(config.solver.gpu.size())),
-        ranks_of_node_(static_cast<int>(config.solver.most_ranks_of_a_node())) {
+        ranks_of_node_(static_cast<int>(config.solver.max_ranks_of_a_node())) {
     flops_ = type != FloatType::kFloat           ? machine.flops_16
              : config.solver.enable_tf32_compute ? machine.flops_tf32
                                                  : machine.flops_fp32;

@@ -22,8 +22,8 @@ using embedding::EmbeddingLayer;
 
 bool on_gpus(const LayerSetup& setup) { return setup.place.gpu || setup.steps_of_gpu; }
 
-void spread(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
-            const embedding::RowMemory& memory) {
+void shard_layer(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
+                 const embedding::RowMemory& memory) {
   embedding::TablesPlace place = setup.place;
   place.memory = memory;
   if (!setup.tiers.keys.empty()) place.keys = setup.tiers.keys.at(index);
@@ -34,7 +34,7 @@ void spread(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
     place.rows_per_lookup = of.rows_per_lookup;
     if (of.keys) place.keys = of.keys;
   }
-  layer.spread(std::move(place), setup.seed);
+  layer.shard_layer(std::move(place), setup.seed);
 }
 
 // A GPU's memory over the host's over a disk.
@@ -81,11 +81,11 @@ std::vector<embedding::RowMemory> share_memory(
   };
   double all = 0;
   for (const auto& layer : layers) all += bytes(*layer);
-  constexpr double kMostGigabytes = 1e9;  // fits an int64_t in bytes
+  constexpr double kMaxGigabytes = 1e9;  // fits an int64_t in bytes
   // Each rank has a GPU of its own.
   const auto sharing =
       static_cast<double>(gpu                    ? 1
-                          : comm::under_mpirun() ? config.solver.most_ranks_of_a_node()
+                          : comm::under_mpirun() ? config.solver.max_ranks_of_a_node()
                                                  : setup.place.ranks.ranks());
   for (size_t i = 0; i < layers.size(); ++i) {
     embedding::RowMemory& of = shares[i];
@@ -95,14 +95,14 @@ std::vector<embedding::RowMemory> share_memory(
           .key = memory.automatic ? automatic : key,
           .gigabytes = gigabytes,
           .share = part,
-          .bytes = std::llround(std::min(gigabytes * part, kMostGigabytes) * 1e9)};
+          .bytes = std::llround(std::min(gigabytes * part, kMaxGigabytes) * 1e9)};
     };
     const auto host = share(" \"auto\", host_gb", ".host_gb", memory.host_gb);
     of.lines = gpu ? share(" \"auto\", gpu_gb", ".gpu_gb", memory.gpu_gb) : host;
     if (three_tiers(memory, gpu)) of.host = host;
     if (memory.disk.empty()) continue;
     of.folder = config.resolve(memory.disk);
-    of.most_disk_bytes = std::llround(std::min(memory.disk_gb, kMostGigabytes) * 1e9);
+    of.max_disk_bytes = std::llround(std::min(memory.disk_gb, kMaxGigabytes) * 1e9);
   }
   return shares;
 }
@@ -240,7 +240,7 @@ ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& se
   problems.raise();
   const auto memory = share_memory(config, setup, built.embeddings);
   for (size_t i = 0; i < built.embeddings.size(); ++i)
-    spread(*built.embeddings[i], i, setup, memory[i]);
+    shard_layer(*built.embeddings[i], i, setup, memory[i]);
   return built;
 }
 

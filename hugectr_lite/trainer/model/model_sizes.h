@@ -43,7 +43,7 @@ std::vector<embedding::RowCacheCounts> moved_rows(const Model& model);
 // Lines for --check and for the start of a run.
 std::vector<std::string> tier_texts(const LayerTiers& tiers);
 // A line with the rows that a run has moved, and the expected ones.
-std::string moved_text(const LayerTiers& tiers, const embedding::RowCacheCounts& moved);
+std::string tier_traffic_text(const LayerTiers& tiers, const embedding::RowCacheCounts& moved);
 // Bytes of the host's memory for rows of a GPU's tables, of one rank.
 int64_t host_row_bytes(const Model& model);
 // "emb.table_0 (40000000 rows, 20.5 GB), ...": the three largest, largest first.

@@ -95,7 +95,7 @@ std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
                          file.name(), table, keys[i], keys[i - 1]);
     return keys;
   };
-  for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of, model.host());
+  for (const auto& e : model.layers().embeddings) e->tables().reserve(keys_of, model.host());
   std::vector<TensorRef> weights = weights_of(model);
   std::erase_if(weights, [&](const TensorRef& t) {
     return t.dtype == DType::kU32 && file.find(t.name) == nullptr;

@@ -43,9 +43,9 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
   embedding::CategoryModel model(layout, topology.ranks(), statistics->of_layer[index], threshold,
                                  o.most_frequent(layout.total_rows));
   result.exchanged_share = 1 - model.frequent_share();
-  if (o.most_infrequent_lookups >= 0) {
+  if (o.max_infrequent_lookups >= 0) {
     const auto lookups = static_cast<double>(config.solver.batchsize * layer.layout().columns());
-    result.exchanged_share = std::min(1.0, o.most_infrequent_lookups / lookups);
+    result.exchanged_share = std::min(1.0, o.max_infrequent_lookups / lookups);
   }
   result.explanation = fmt::format(
       "{}: {} of {} categories are copied to all {} ranks (counted {:.1f} times or more in {}); "

@@ -23,8 +23,8 @@ class RunStatus {
   // Floats that travel with the dense gradients: see put().
   static constexpr int64_t kWords = 3;
 
-  // `wants_to_stop`: whether this rank was asked to stop. `gpu`: null on the CPU.
-  RunStatus(comm::RankContext ranks, std::function<bool()> wants_to_stop, const cuda::Backend* gpu);
+  // `stop_request`: whether this rank was asked to stop. `gpu`: null on the CPU.
+  RunStatus(comm::RankContext ranks, std::function<bool()> stop_request, const cuda::Backend* gpu);
 
   void declare(plan::Buffers& buffers);
   // `words`: where the floats travel, kWords of them.
@@ -66,7 +66,7 @@ class RunStatus {
   const kernels::Notice& wait_for_notice(const Exec& exec, const std::function<void()>& check);
 
   const comm::RankContext ranks_;
-  const std::function<bool()> wants_to_stop_;
+  const std::function<bool()> stop_request_;
   const cuda::Backend* const gpu_;
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId capacity_exceeded_ = plan::kNoBuffer, gradient_overflow_ = plan::kNoBuffer,

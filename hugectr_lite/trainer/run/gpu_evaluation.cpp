@@ -65,8 +65,8 @@ OutputsPlace GpuEvaluation::next(int64_t n) {
   return place;
 }
 
-void GpuEvaluation::start(void* behind) {
-  gpu_.event_record(collected_, behind);
+void GpuEvaluation::start(void* after) {
+  gpu_.event_record(collected_, after);
   gpu_.stream_wait_event(stream_, collected_);
   metrics_.start(exec(), {scores(), samples_}, {labels(), samples_});
   started_ = true;

@@ -22,7 +22,7 @@ class GpuEvaluation {
  public:
   // Bytes of device memory for a set of that many samples: 8 a sample for scores and labels, and
   // the workspace of GpuMetrics; an estimate for a GPU that is not there (absent_gpu()). Throws
-  // DeviceError for more than GpuMetrics::kMostSamples.
+  // DeviceError for more than GpuMetrics::kMaxSamples.
   [[nodiscard]] static int64_t device_bytes(const cuda::Backend& gpu, int64_t samples);
   // Takes them from the current device. Where it lacks them: null, after one warning that says how
   // many are missing.
@@ -41,7 +41,7 @@ class GpuEvaluation {
   [[nodiscard]] int64_t samples() const { return samples_; }
   // Issues the metrics of the set, behind all that was put on the stream `behind`, on a stream of
   // its own, and returns.
-  void start(void* behind);
+  void start(void* after);
   // Waits until they are done.
   void wait();
   // Returns the results of the last start(), once waited for.

@@ -44,7 +44,7 @@ class GpuMonitor {
 
   [[nodiscard]] bool watches() const { return !watched_.empty(); }
   // Returns the state now, after iteration `iter`. Warns of each slowdown of a GPU once.
-  [[nodiscard]] GpuEvent look(int64_t iter);
+  [[nodiscard]] GpuEvent sample(int64_t iter);
 
  private:
   struct Library;
@@ -52,7 +52,7 @@ class GpuMonitor {
     Gpu gpu;
     void* handle = nullptr;
     std::optional<double> first_joules = {};
-    uint64_t told = 0;  // slowdowns that were warned of
+    uint64_t warned = 0;  // slowdowns that were warned of
   };
   [[nodiscard]] std::optional<double> joules_of(const Watched& watched) const;
   [[nodiscard]] GpuState state_of(Watched& watched) const;

@@ -44,11 +44,11 @@ std::string item(const std::string& name, const std::string& value) {
 }
 // The bar's full length is the longest step.
 std::string step_row(const StepTime& s, const StepVerdict& v, double all, double longest) {
-  const double floor = std::min(v.floor_seconds, s.seconds),
+  const double floor = std::min(v.lower_bound_seconds, s.seconds),
                scale = longest > 0 ? 100 / longest : 0;
   return "<tr>" + cell(html_escaped(s.name)) + "<td class=\"left\">" + s.lane + "</td>" +
          cell(fmt::format("{:.3f}", s.seconds * 1e3)) +
-         cell(v.floor_seconds > 0 ? fmt::format("{:.3f}", v.floor_seconds * 1e3) : "") +
+         cell(v.lower_bound_seconds > 0 ? fmt::format("{:.3f}", v.lower_bound_seconds * 1e3) : "") +
          cell(fmt::format("{:.1f} %", all > 0 ? 100 * s.seconds / all : 0)) +
          cell(fmt::format("<span class=\"bar\"><i class=\"f\" style=\"width:{:.1f}%\"></i><i "
                           "class=\"r\" style=\"width:{:.1f}%\"></i></span>",

@@ -19,7 +19,7 @@ static std::vector<TensorRef> joined(std::vector<TensorRef> weights,
 void KeptWeights::keep(const std::string& name) {
   std::string path;
   if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->snapshot(name);
-  trainer_.model().settle();
+  trainer_.model().synchronize();
   std::vector<TensorRef> tensors = weights_of(trainer_.model());
   if (with_states_) tensors = joined(std::move(tensors), states_of(trainer_.model()));
   struct {
@@ -45,7 +45,7 @@ void KeptWeights::adopt(std::unique_ptr<ReadFile> file, const FileSum& sum) {
 void KeptWeights::load() {
   HLITE_CHECK(file_ != nullptr, "no weights are kept");
   Model& model = trainer_.model();
-  model.settle();
+  model.synchronize();
   std::vector<TensorRef> tensors = weights_to_read(model, *file_);
   if (with_states_)
     tensors = joined(std::move(tensors), states_to_read(model, *file_, trainer_.iteration()));

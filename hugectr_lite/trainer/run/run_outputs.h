@@ -36,8 +36,8 @@ class RunOutputs {
   [[nodiscard]] bool keeps_model(int64_t first, int64_t last) const;
   // Throws FileError where a file system has less room than one copy of all that such a run of this
   // model writes there, as far as that is known.
-  void expect_room(std::span<const TensorRef> weights, std::span<const TensorRef> states,
-                   int64_t first, int64_t last) const;
+  void check_free_space(std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                        int64_t first, int64_t last) const;
 
  private:
   // `path` is claimed for the place that the option names.

@@ -123,7 +123,7 @@ class RunRecords {
   void add(std::unique_ptr<RunRecord> record) { records_.push_back(std::move(record)); }
   // tell(&RunRecord::train, event)
   template <typename... Parameters, typename... Arguments>
-  void tell(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
+  void notify(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
     for (size_t i = 0; i < records_.size();) try {
         (records_[i].get()->*event)(arguments...);
         ++i;

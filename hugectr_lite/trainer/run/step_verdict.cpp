@@ -58,11 +58,11 @@ StepVerdict verdict_of(const StepTime& step, const MachineRates& rates, double i
   }
   const double products = rates.flops > 0 ? step.flops / rates.flops : 0,
                memory = rates.bytes > 0 ? step.bytes / rates.bytes : 0;
-  v.floor_seconds = std::max(products, memory);
-  v.bound = v.floor_seconds == 0 ? StepBound::kNothing
-            : products > memory  ? StepBound::kProducts
-                                 : StepBound::kMemory;
-  const double reached = step.seconds > 0 ? v.floor_seconds / step.seconds : 0;
+  v.lower_bound_seconds = std::max(products, memory);
+  v.bound = v.lower_bound_seconds == 0 ? StepBound::kNothing
+            : products > memory        ? StepBound::kProducts
+                                       : StepBound::kMemory;
+  const double reached = step.seconds > 0 ? v.lower_bound_seconds / step.seconds : 0;
   if (share < kSmall)
     v.words = "small";
   else if (reached > 1)

@@ -232,16 +232,17 @@ class Trainer {
     int64_t first_sample = 0, size = 0;
   } last_batch_;                      // of the last iteration
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
-  MovedData moved_in_evaluations_;
+  ModelTraffic evaluation_traffic_;
   struct PendingSave {
     std::string directory;
     int64_t iteration;
     ForkedTask task;
     double stopped_seconds = 0;  // of training
   };
-  std::optional<PendingSave> save_;                     // on rank 0, until it is reported
-  std::vector<std::string> memory_lines_;               // log lines of "embedding_memory": "auto"
-  std::vector<embedding::RowCacheCounts> rows_beside_;  // moved_rows() outside of training
+  std::optional<PendingSave> save_;        // on rank 0, until it is reported
+  std::vector<std::string> memory_lines_;  // log lines of "embedding_memory": "auto"
+  std::vector<embedding::RowCacheCounts>
+      rows_outside_training_;  // moved_rows() outside of training
 };
 
 }  // namespace hlite::trainer

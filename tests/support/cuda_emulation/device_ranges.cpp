@@ -40,8 +40,8 @@ struct Range {
   size_t used = 0;
   bool open = true;
 };
-std::array<Range, 2 * kMostDevices> ranges;  // of each device: plain memory, pools
-std::array<std::array<std::atomic<bool>, kMostDevices>, kMostDevices> access_to;  // [device][owner]
+std::array<Range, 2 * kMaxDevices> ranges;  // of each device: plain memory, pools
+std::array<std::array<std::atomic<bool>, kMaxDevices>, kMaxDevices> access_to;  // [device][owner]
 
 // Index in `ranges`, or -1.
 int range_of(const void* data) {
@@ -208,7 +208,7 @@ void open_range(const void* data, size_t n) {
   if (n > 0 && range >= 0) protect(ranges[static_cast<size_t>(range)], true);
 }
 
-void note_look(const void* word, long long value) {
+void note_poll(const void* word, long long value) {
   last_word = word;
   last_value = value;
 }

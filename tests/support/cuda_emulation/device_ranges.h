@@ -14,7 +14,7 @@
 
 namespace hlite::emulation {
 
-inline constexpr int kMostDevices = 16;
+inline constexpr int kMaxDevices = 16;
 
 // What cudaDeviceEnablePeerAccess decides: whether work of `device` reaches memory of `owner`.
 bool peer_access(int device, int owner);
@@ -38,7 +38,7 @@ void run_on_device(int device, const char* name, FunctionRef<void()> work);
 
 // Of a kernel that waits for a word to change: what it has found there, and that it gives up for
 // now (stream_queues.h: NotYet).
-void note_look(const void* word, long long value);
+void note_poll(const void* word, long long value);
 [[noreturn]] void wait_for_word();
 
 // "byte 8 of a block of 64 bytes of device 1"; defined beside the list of blocks.

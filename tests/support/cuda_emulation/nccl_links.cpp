@@ -21,7 +21,7 @@ namespace hlite::emulation {
 namespace {
 
 constexpr std::chrono::seconds kEnding{60};
-constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // of a message
+constexpr uint64_t kMaxBytes = uint64_t{1} << 32;  // of a message
 
 sockaddr_in socket_address(const NcclAddress& address) {
   sockaddr_in at{};
@@ -120,7 +120,7 @@ bool NcclLink::read_some() {
     if (got < 0) return later() || fail(std::strerror(errno));
     in_bytes_ += static_cast<size_t>(got);
     if (in_bytes_ == sizeof(in_.head)) {
-      if (in_.head.bytes > kMostBytes) return fail("it is no peer of ours");
+      if (in_.head.bytes > kMaxBytes) return fail("it is no peer of ours");
       in_.body.resize(in_.head.bytes);
     }
     if (in_bytes_ < sizeof(in_.head) || in_bytes_ < sizeof(in_.head) + in_.body.size()) continue;

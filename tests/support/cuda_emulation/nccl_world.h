@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "tests/support/cuda_emulation/nccl_links.h"
-#include "tests/support/cuda_emulation/nccl_meeting.h"
+#include "tests/support/cuda_emulation/nccl_rendezvous.h"
 
 namespace hlite::emulation {
 
@@ -37,7 +37,9 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   [[nodiscard]] std::string refusal(int rank) const;
   // ncclInProgress until all ranks have joined; later what has gone wrong.
   [[nodiscard]] ncclResult_t state() const;
-  [[nodiscard]] bool complete() const { return static_cast<int>(ranks_.size()) == meeting.ranks(); }
+  [[nodiscard]] bool complete() const {
+    return static_cast<int>(ranks_.size()) == rendezvous.ranks();
+  }
   [[nodiscard]] size_t joined() const { return ranks_.size(); }
 
   void come(int rank, const NcclRun& run);
@@ -47,7 +49,7 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   void fail(int rank, ncclResult_t error);
   void leave(int rank, bool abort);
 
-  NcclMeeting meeting;
+  NcclRendezvous rendezvous;
   std::string failure;  // ranks that disagree: it fails the work of all
   std::string loss;     // who cannot be reached any more: state() is ncclRemoteError
   std::condition_variable_any changed;  // state() or refusal()

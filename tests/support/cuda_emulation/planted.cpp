@@ -35,7 +35,7 @@ Planted now = from_environment();
 std::atomic<bool> any = now.what != Planted::What::kNothing;
 int count = 0;
 std::string text_of_left_out;
-std::array<std::atomic<bool>, kMostDevices> broken_devices{};
+std::array<std::atomic<bool>, kMaxDevices> broken_devices{};
 
 // For whoever runs a whole program.
 struct Told {

@@ -42,7 +42,7 @@ struct NotYet {
 };
 
 // A call that waits until no kernel runs, beside a kernel that waits for work not launched yet.
-class BesideWaitingKernel : public EmulationError {
+class BlockedByWaitingKernel : public EmulationError {
   using EmulationError::EmulationError;
 };
 
@@ -68,13 +68,13 @@ using StreamHandle = std::shared_ptr<StreamQueue>;
 
 // How much of other streams' work a stream's next work comes behind, as far as streams and events
 // say, and waits of the thread that puts it there. Kept only while waits are left out (planted.h).
-using Behind = std::map<const StreamQueue*, uint64_t>;
+using Predecessors = std::map<const StreamQueue*, uint64_t>;
 
 // Everything that had been put on a stream at some time; empty: nothing.
 struct StreamPoint {
   StreamHandle queue;
   uint64_t count = 0;
-  std::shared_ptr<const Behind> behind = {};
+  std::shared_ptr<const Predecessors> predecessors = {};
   const char* last = "nothing";  // name of the last work before it
   [[nodiscard]] bool passed() const;
 };
@@ -112,7 +112,7 @@ class StreamQueue {
   std::deque<Work> waiting_;
   uint64_t done_ = 0;
   std::vector<StreamPoint> held_by_;  // what the next work has to wait for
-  Behind behind_;
+  Predecessors behind_;
   const char* last_ = "nothing";
   struct LeftOut {
     StreamPoint point;

@@ -152,7 +152,7 @@ void StreamQueues::let_kernels_end(const char* call) {
         elsewhere |= ready.elsewhere;  // another process may go on
       }
   if (runs && !elsewhere)
-    throw BesideWaitingKernel(
+    throw BlockedByWaitingKernel(
         fmt::format("{} beside a kernel that waits for work which has not been launched; {}", call,
                     who_waits()));
 }

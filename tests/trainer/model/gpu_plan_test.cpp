@@ -150,10 +150,11 @@ TEST_CASE("of eight GPUs' steps those that must lie side by side do, and none sh
     check_overlaps(plan, kSmall, sharded ? "reduce_scatter" : "all_reduce");
     if (!v.copies) continue;
     const Ordered ordered(plan);
-    CHECK(ordered.side_by_side("emb.update_copied", "dense_update"));
+    CHECK(ordered.side_by_side("emb.update_replicated", "dense_update"));
     if (c.config->all_reduce.grouped) continue;
-    CHECK(ordered.side_by_side("emb.copied_gradients.all_reduce", "emb.update"));
-    if (!sharded) CHECK(ordered.side_by_side("emb.copied_gradients.all_reduce", "dense_update"));
+    CHECK(ordered.side_by_side("emb.replicated_gradients.all_reduce", "emb.update"));
+    if (!sharded)
+      CHECK(ordered.side_by_side("emb.replicated_gradients.all_reduce", "dense_update"));
   }
 }
 

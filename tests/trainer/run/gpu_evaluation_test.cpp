@@ -154,7 +154,7 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
   const EvalResult cpu = [] {
     Evaluated run(nullptr);
     run.evaluator->allocate();
-    CHECK(!run.evaluator->beside_training());
+    CHECK(!run.evaluator->overlaps_training());
     return run.run();
   }();
   CHECK(cpu.samples == 333);
@@ -169,7 +169,7 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
         run.evaluator->allocate();
         CHECK(log.count("warning") == (full ? 1 : 0));
       }
-      CHECK(run.evaluator->beside_training() == !full);
+      CHECK(run.evaluator->overlaps_training() == !full);
       for (int i = 0; i < 3; ++i) {  // from the second on in a graph
         const EvalResult got = run.run();
         CHECK(got.samples == cpu.samples);

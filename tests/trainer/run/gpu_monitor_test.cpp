@@ -44,7 +44,7 @@ TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, eac
   test::LogCapture log;
   GpuMonitor monitor(kTwo);
   REQUIRE(monitor.watches());
-  const GpuEvent event = monitor.look(50);
+  const GpuEvent event = monitor.sample(50);
   CHECK(event.iter == 50);
   REQUIRE(event.gpus.size() == 2);
   CHECK(event.gpus[0].device == 0);
@@ -63,34 +63,34 @@ TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, eac
                               "driver; its clock is 1410 MHz"});
   // Once, until there is another reason.
   const size_t said = log.text().size();
-  (void)monitor.look(100);
+  (void)monitor.sample(100);
   CHECK(log.text().size() == said);
   setenv("HLITE_FAKE_NVML", "reasons=0x80,0x20", 1);
-  (void)monitor.look(150);
+  (void)monitor.sample(150);
   check_contains(log.text().substr(said), {"GPU 0", "power brake from outside"});
   CHECK(log.text().substr(said).find("GPU 1") == std::string::npos);
 }
 
 TEST_CASE("what the driver's library does not tell is left out") {
   const test::LogCapture quiet;
-  const auto look = [](const std::string& library, const std::string& fails) {
+  const auto sample = [](const std::string& library, const std::string& fails) {
     const Variables of(library, kValues, fails);
     GpuMonitor monitor(kTwo);
-    return monitor.watches() ? monitor.look(1) : GpuEvent{};
+    return monitor.watches() ? monitor.sample(1) : GpuEvent{};
   };
-  const GpuEvent cold = look(HLITE_FAKE_NVML_WITHOUT_TEMPERATURE, "");
+  const GpuEvent cold = sample(HLITE_FAKE_NVML_WITHOUT_TEMPERATURE, "");
   CHECK(!cold.gpus.at(0).celsius);
   CHECK(cold.watts);
-  const GpuEvent dark = look(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetPowerUsage");
+  const GpuEvent dark = sample(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetPowerUsage");
   CHECK(!dark.gpus.at(0).watts);
   CHECK(!dark.watts);
   CHECK(dark.joules);
-  const GpuEvent tireless = look(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetTotalEnergyConsumption");
+  const GpuEvent tireless = sample(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetTotalEnergyConsumption");
   CHECK(!tireless.joules);
-  CHECK(look(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetCurrentClocksThrottleReasons")
+  CHECK(sample(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetCurrentClocksThrottleReasons")
             .gpus.at(1)
             .slowed_by.empty());
-  CHECK(look(HLITE_FAKE_NVML_LIBRARY, "nvmlInit_v2").gpus.empty());
+  CHECK(sample(HLITE_FAKE_NVML_LIBRARY, "nvmlInit_v2").gpus.empty());
 }
 
 TEST_CASE("a library that is named and missing is warned of, the driver's is not") {
@@ -113,7 +113,7 @@ TEST_CASE("a library that is named and missing is warned of, the driver's is not
   CHECK(log.text().size() == said);
   const Variables one(HLITE_FAKE_NVML_LIBRARY, "gpus=1 " + kValues);  // knows GPU 0 only
   GpuMonitor monitor(kTwo);
-  CHECK(monitor.look(1).gpus.size() == 1);
+  CHECK(monitor.sample(1).gpus.size() == 1);
 }
 
 TEST_CASE("the metrics file and the page have what GPUs tell") {

@@ -42,13 +42,14 @@ struct Told {
   Told() {
     records.add(std::make_unique<HtmlReport>(path, *config));
     records.add(std::make_unique<MetricsFile>(metrics, false));
-    records.tell(&RunRecord::ready, ReadyEvent{.iter = 0, .last_iter = 30, .seed = 7});
+    records.notify(&RunRecord::ready, ReadyEvent{.iter = 0, .last_iter = 30, .seed = 7});
     for (int i = 1; i <= 3; ++i)
-      records.tell(&RunRecord::train,
-                   TrainEvent{10 * i, 0.7 / i, 0.6 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
-    records.tell(&RunRecord::eval, int64_t{20},
-                 EvalResult{.auc = 2.0 / 3, .loss = 0.61, .more = {{"GAUC", 0.6}, {"NDCG@3", {}}}});
-    records.tell(
+      records.notify(&RunRecord::train,
+                     TrainEvent{10 * i, 0.7 / i, 0.6 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
+    records.notify(
+        &RunRecord::eval, int64_t{20},
+        EvalResult{.auc = 2.0 / 3, .loss = 0.61, .more = {{"GAUC", 0.6}, {"NDCG@3", {}}}});
+    records.notify(
         &RunRecord::eval, int64_t{30},
         EvalResult{.auc = std::nullopt, .loss = 0.6, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
   }
@@ -59,11 +60,11 @@ struct Told {
 
 TEST_CASE("the page has the metrics file's numbers") {
   Told told;
-  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30,
-                                                .samples = 90,
-                                                .seconds = 2,
-                                                .samples_per_s = 45,
-                                                .reason = EndReason::kMaxIter});
+  told.records.notify(&RunRecord::ended, EndEvent{.iter = 30,
+                                                  .samples = 90,
+                                                  .seconds = 2,
+                                                  .samples_per_s = 45,
+                                                  .reason = EndReason::kMaxIter});
   const json numbers = json::parse(
       between(told.page(), R"(<script type="application/json" id="numbers">)", "</script>"));
   json columns = json::object();
@@ -83,7 +84,7 @@ TEST_CASE("the page has the metrics file's numbers") {
 
 TEST_CASE("a page refers to nothing outside, and what it shows is text") {
   Told told;
-  told.records.tell(&RunRecord::failed, "bad " + kEvil);
+  told.records.notify(&RunRecord::failed, "bad " + kEvil);
   const std::string page = told.page();
   for (const char* outside : {"<img", "http:", "https:", "src=", "@import", "url(", "onerror='"}) {
     INFO(outside);
@@ -104,7 +105,7 @@ TEST_CASE("a page is there from the start, and says how a run ended") {
   Told told;
   check_contains(told.page(), {"running"});
   const auto ends = [&](EndReason reason) {
-    told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = reason});
+    told.records.notify(&RunRecord::ended, EndEvent{.iter = 30, .reason = reason});
     return told.page();
   };
   check_contains(ends(EndReason::kTarget), {"target reached"});
@@ -123,13 +124,13 @@ TEST_CASE("steps stand beside their floors, with traffic by link") {
                          .seconds = 0.001,
                          .exchange = true,
                          .sent = 2e6});
-  told.records.tell(&RunRecord::steps, steps);
-  told.records.tell(
+  told.records.notify(&RunRecord::steps, steps);
+  told.records.notify(
       &RunRecord::traffic,
       std::string(R"({"steps":[{"step":"all_reduce","intra_bytes":1500000,"inter_bytes":250000,)"
                   R"("intra_messages":2,"inter_messages":1}],"plain":{"intra_bytes":0,)"
                   R"("inter_bytes":9000000,"intra_messages":0,"inter_messages":4}})"));
-  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = EndReason::kMaxIter});
+  told.records.notify(&RunRecord::ended, EndEvent{.iter = 30, .reason = EndReason::kMaxIter});
   check_contains(told.page(),
                  {"fc&lt;1&gt;", "2.000", "1.500", "66.7 %", "Bound by matrix products",
                   "2000.0 MB/s", "all_reduce", "<td>1.500</td><td>0.250</td>", "9.000"});
@@ -142,9 +143,9 @@ TEST_CASE("verdicts name what bounds a step and a run") {
       exchange{.name = "x", .seconds = 4, .exchange = true, .sent = 0},
       tiny{.name = "t", .seconds = 1e-6, .bytes = 1};
   CHECK(verdict_of(products, rates, 1).bound == StepBound::kProducts);
-  CHECK(verdict_of(products, rates, 1).floor_seconds == Approx(0.8));
+  CHECK(verdict_of(products, rates, 1).lower_bound_seconds == Approx(0.8));
   check_contains(verdict_of(products, rates, 1).words, {"close to"});
-  CHECK(verdict_of(memory, rates, 2).floor_seconds == Approx(0.8));
+  CHECK(verdict_of(memory, rates, 2).lower_bound_seconds == Approx(0.8));
   check_contains(verdict_of(memory, rates, 2).words, {"half-way", "memory"});
   check_contains(verdict_of(memory, MachineRates{1e9, 1e9}, 2).words, {"far from its floor"});
   CHECK(verdict_of(tiny, rates, 2).words == "small");

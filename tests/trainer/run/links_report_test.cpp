@@ -28,7 +28,7 @@ std::string told(int ranks, int devices) {
     comm::DeviceCommunicator among(host.copy(comm::Route::kFlat), gpu, device);
     if (host.rank() == 0) {
       Progress progress(/*quiet=*/false);
-      tell_links(gpu, among, progress);
+      report_links(gpu, among, progress);
     }
     host.barrier();
     among.leave(nullptr);

@@ -1,4 +1,4 @@
-#include "hugectr_lite/comm/mpi_room.h"
+#include "hugectr_lite/comm/mpi_shared_memory.h"
 
 #include <sys/statvfs.h>
 
@@ -67,7 +67,7 @@ std::string other_shared_folder(const MpiPlaces& places, FreeBytes free_bytes) {
       places.shared, bytes_text(places.shared_bytes), bytes_text(*shared));
 }
 
-void make_mpi_room() {
+void ensure_mpi_shared_memory() {
   const MpiPlaces places = mpi_places();
   const bool speaks = number("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0;
   std::string folder;

@@ -26,6 +26,6 @@ using FreeBytes = FunctionRef<std::optional<int64_t>(const std::string& folder)>
 std::string other_shared_folder(const MpiPlaces& places, FreeBytes free_bytes);
 
 // Before MPI starts: makes Open MPI use that other folder, with a warning.
-void make_mpi_room();
+void ensure_mpi_shared_memory();
 
 }  // namespace hlite::comm

@@ -60,12 +60,12 @@ struct NcclData {
 };
 
 // For whoever holds StreamQueues::lock().
-class NcclMeeting {
+class NcclRendezvous {
  public:
   enum class Where { kUnknown, kHere, kElsewhere, kGone };  // kHere: a rank of this process
   using Send = std::function<void(const NcclData&)>;        // to processes of other ranks
 
-  NcclMeeting(int ranks, int number, Send send)
+  NcclRendezvous(int ranks, int number, Send send)
       : number_(number), send_(std::move(send)), where_(size(ranks)), collectives_(size(ranks)) {}
   [[nodiscard]] int ranks() const { return static_cast<int>(where_.size()); }
   [[nodiscard]] int number() const { return number_; }

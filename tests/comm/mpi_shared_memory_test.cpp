@@ -1,4 +1,4 @@
-#include "hugectr_lite/comm/mpi_room.h"
+#include "hugectr_lite/comm/mpi_shared_memory.h"
 
 #include <cstdlib>
 #include <map>
