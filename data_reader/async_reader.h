@@ -69,7 +69,7 @@ class AsyncReader final : public BatchRing {
   void start_job(Worker& worker, int64_t position, int64_t range);
   // Decodes a piece of the first job; when that was the last one its batch is ready.
   void decode(Worker& worker);
-  // The error of a position, which ends the work of all threads behind it.
+  // The error of a position, which ends the work of all threads on later positions.
   void give_up(int64_t position);
   // Ends the thread's wait for reads, so that it looks at the gate.
   void wake(Worker& worker);

@@ -126,7 +126,7 @@ class Layers {
     add(R"("type": "Concat", "bottom": ["cross", "hidden"], "top": "both")");
     return logit("both");
   }
-  // A weight beside each vector, and `pairs`: products of vectors, two by two.
+  // A weight for each vector, and `pairs`: products of vectors, two by two.
   std::string wide_and_deep(bool pairs) {
     const int64_t width = sizes_.width, slots = std::ssize(m_.slot_sizes);
     embedding(width + 1);

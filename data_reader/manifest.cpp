@@ -73,7 +73,7 @@ void declare(Block& s, ManifestFile& file) {
   s.text("sample_xxh3", &file.sample_xxh3);
 }
 
-// Manifests that tools may have written beside the file.
+// Manifests that tools may have written next to the file.
 std::vector<std::string> manifests_next_to(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(path).parent_path();

@@ -47,7 +47,7 @@ void append_norm_sample(bool sum, std::span<const float> label, std::span<const 
                         std::vector<std::byte>& out);
 
 // Reads the header of a file. Throws DataError "<path>: ..." for one that is cut short, whose
-// checksum is wrong, or whose numbers make no sense (more records than the file has room for).
+// checksum is wrong, or whose numbers make no sense (more records than the file can hold).
 NormHeader read_norm_header(const ByteSource& file);
 
 // The paths in a file list, resolved. Throws DataError "<list>:<line>: ...".

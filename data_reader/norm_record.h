@@ -77,7 +77,8 @@ class NormRecord {
     }
     return at;
   }
-  // `left`: bytes behind the slot's number of keys, which is `n`; below 0: there is no number.
+  // `left`: bytes after the slot's number of keys, which is `n`; negative if that number is
+  // missing.
   [[noreturn]] void fail_slot(const RecordPlace& place, int64_t s, int64_t n, int64_t left) const;
   [[noreturn]] static void fail_size(const RecordPlace& place, int64_t expected, int64_t found);
 

@@ -25,14 +25,14 @@ std::string cannot_read(const std::string& path, int64_t bytes, int64_t offset,
 // may miss its memory if the process is forked meanwhile (open(2), O_DIRECT), and snapshots fork.
 int64_t unit(const ReadShape& shape) { return std::max<int64_t>(shape.alignment, 4096); }
 
-// Room for a range that begins anywhere between two aligned offsets.
-int64_t room(const ReadShape& shape, int64_t max_bytes) {
+// Buffer size for a range that begins anywhere between two aligned offsets.
+int64_t buffer_size(const ReadShape& shape, int64_t max_bytes) {
   return round_up(max_bytes + shape.alignment - 1, unit(shape));
 }
 }  // namespace
 
 int64_t RangeReader::buffer_bytes(const ReadShape& shape, int64_t max_bytes) {
-  return room(shape, max_bytes) + unit(shape);
+  return buffer_size(shape, max_bytes) + unit(shape);
 }
 
 RangeReader::RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,

@@ -15,7 +15,7 @@ struct PlacementArrays {
   std::vector<uint32_t> first_number;
 };
 
-// Numbers the tables of each rank; hashed tables have no copied rows.
+// Numbers the tables of each rank; hashed tables have no replicated rows.
 PlacementArrays hashed_arrays(const RowPlacement& placement) {
   PlacementArrays a;
   const int64_t tables = placement.layout().tables();

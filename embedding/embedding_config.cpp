@@ -50,8 +50,7 @@ static void declare_sharding(Block& s, EmbeddingConfig& e) {
   auto param = s.object("sharding_param", "Extension: what the plan of `auto` is made from.");
   if (!param) return;
   param->about("For `\"sharding\": \"auto\"`.");
-  if (e.sharding != Sharding::kAuto)
-    s.refuse("sharding_param", "expected \"sharding\": \"auto\" beside it");
+  if (e.sharding != Sharding::kAuto) s.refuse("sharding_param", "requires \"sharding\": \"auto\"");
   param->number("memory_gb", &e.sharding_limits.memory_gb, {.min = 0, .max = 1e6},
                 "Memory of a rank for tables; 0 means one and a half times an even share.");
   param->number("replicate_below_mb", &e.sharding_limits.replicate_below_mb, {.min = 0, .max = 1e9},

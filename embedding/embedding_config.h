@@ -28,7 +28,7 @@ enum class Sharding {
 // `sharding_param`, with "auto" only. 0: the planner's default (sharding_plan.h).
 struct ShardingLimits {
   double memory_gb = 0;  // per rank, for the layer's tables
-  // Tables smaller than this are copied to every rank; none: 8 MB, on several nodes 12.5 MB.
+  // Tables smaller than this are replicated on every rank; none: 8 MB, on several nodes 12.5 MB.
   std::optional<double> replicate_below_mb;
   double bandwidth_ratio = 0;  // memory over link bandwidth; 0: an H100's over NVLink or, on
                                // several nodes, over 400 Gbit/s

@@ -56,7 +56,7 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
   const config::DataConfig& data = config.data;
   if (hashed() && config.solver.gathers_keys())
     config::fail_expected(*config.root.find("solver")->find("input"),
-                          fmt::format("\"own\" beside a layer of type {}: which rows its keys have "
+                          fmt::format("\"own\" with a layer of type {}: which rows its keys have "
                                       "is known to their owner alone",
                                       type()));
   const config::JsonNode& bottom = *node_->find("bottom");
@@ -127,13 +127,13 @@ void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
                                 "as every row is pulled in every step, found {}",
                                 type()));
   if (spec_.penalty.any() && !global)
-    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside the "
+    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" with the "
                                            "regularizer of \"{}\", which moves every row in "
                                            "every step, found \"Local\"",
                                            name()));
   const bool clips = config.solver.gradient_clip_norm > 0;
   if (clips && !global && optimizer::moves_without_gradient(spec_.rule))
-    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside "
+    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" with "
                                            "solver.gradient_clip_norm, found \"Local\" for \"{}\"",
                                            name()));
   spec_.whole_gradients = spec_.penalty.any() || clips;
@@ -148,7 +148,7 @@ void EmbeddingLayer::require_local_updates() const {
   if (spec_.whole_gradients || (global && optimizer::moves_without_gradient(spec_.rule)))
     config::fail_at(*optimizer_,
                     fmt::format("expected update_type \"Local\", no regularizer and no "
-                                "gradient_clip_norm beside solver.embedding_memory, as \"{}\" "
+                                "gradient_clip_norm with solver.embedding_memory, as \"{}\" "
                                 "would move every row in every step",
                                 name()));
 }

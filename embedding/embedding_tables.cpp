@@ -128,7 +128,7 @@ void EmbeddingTables::check(const Exec& exec) {
 }
 
 // Returns, for tables that are not all in memory, the keys that have been trained, and those of
-// copied rows.
+// replicated rows.
 TableStorage::Keys EmbeddingTables::touched_keys() const {
   std::vector<std::vector<uint32_t>> own = storage_.touched_keys();
   for (int64_t row = 0; ranks_.rank == 0 && row < storage_.replicated_rows(); ++row) {

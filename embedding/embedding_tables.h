@@ -24,7 +24,7 @@ class EmbeddingTables {
   void declare(plan::Buffers& buffers);
   // Bytes of what is not among the buffers.
   [[nodiscard]] int64_t workspace_bytes() const;
-  // Takes them. To be called once, behind all steps' emit...() and before any of them runs.
+  // Allocates buffers. Call once, after all steps' emit...() and before any of them runs.
   void prepare();
   // The steps of the layer in an iteration: table_steps.h.
   [[nodiscard]] TableSteps& steps() { return steps_; }
@@ -41,7 +41,7 @@ class EmbeddingTables {
     read_keys_ = nullptr;
     reads_all_ = false;
   }
-  // First values of tables and states. REQUIRES allocated buffers.
+  // Sets the initial values of tables and states. REQUIRES allocated buffers.
   void initialize(const Exec& exec);
   // Checks what steps have noted and left to the host. Synchronizes exec.stream; every run is
   // ordered on it. Throws DeviceError when a lookup on a GPU met a key beyond its table, though the

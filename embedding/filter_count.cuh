@@ -1,4 +1,4 @@
-// What kernels of an insertion do with a KeyFilter.
+// Device functions by which insertion kernels count in a KeyFilter.
 #pragma once
 
 #include "embedding/key_filter_ref.h"

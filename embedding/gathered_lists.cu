@@ -3,7 +3,7 @@
 // lists. All lists have to be counted, because every rank must know the longest of any.
 //
 // Bytes at 55,296 samples of 26 one-hot slots, n = 1.4 M lookups: five passes of 16 n and four
-// arrays more, about 150 MB on each rank, beside the 12 MB that routing its own samples moves.
+// arrays more, about 150 MB on each rank, compared with 12 MB for routing its own samples.
 #include "embedding/gathered_lists.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kItemThreads)
   if (i >= count) return;
   const KeyPlace place = place_of_key(slots, static_cast<uint32_t>(i));
   const SlotRef slot = slots.slots[place.slot];
-  // A key beyond its table is told by the rank that has it.
+  // A key beyond its table is reported by the rank that has it.
   const uint32_t number =
       find_row(slot, keys, place.index, KeyRecorder{}) == kNoRow
           ? placement.numbers
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kItemThreads)
   first[i] = number != none && (begins || list.number(i - 1) != number) ? 1 : 0;
 }
 
-// A block a rank that asks, a thread a rank that is asked and one more.
+// A block per requesting rank, a thread per owner and one more.
 __global__ void __launch_bounds__(kMaxListRanks + 1)
     find_gathered_kernel(SortedGathered list, GatheredListsArgs args, const uint8_t* first,
                          const uint32_t* before, uint32_t* begins) {

@@ -120,12 +120,12 @@ inline const Kernel<void(const HashedInsertArgs&)> hashed_insert{"hashed_insert"
 inline const Kernel<void(const HashedArgs&)> hashed_find{"hashed_find"};
 // Fills an empty table with the `count` keys in key_of_row, each in its row.
 inline const Kernel<void(const HashedTable&, uint32_t /*count*/)> hashed_assign{"hashed_assign"};
-// out[i] = row list.rows[i] of the table, exactly; the first values of key i where it is kUnseen;
+// out[i] = row list.rows[i] of the table, exactly; the initial values of key i where it is kUnseen;
 // as it was where it is kNoKey.
 inline const Kernel<void(const HashedArgs& /*list*/, Matrix<const float> /*table*/,
                          const InitialValues&, Matrix<float> /*out*/)>
     hashed_gather{"hashed_gather"};
-// First values of rows [first, end).
+// Sets the initial values of rows [first, end).
 inline const Kernel<void(const HashedTable&, const UpdatedRows&, const InitialValues&,
                          uint32_t /*first*/, uint32_t /*end*/)>
     hashed_initial_values{"hashed_initial_values"};

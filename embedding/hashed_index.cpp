@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kKeysAhead = 16;  // prefetched
 
-// `refused`: keys without a row that the table may have to hold beside `capacity` with one.
+// `refused`: keys without a row that the table may have to hold in addition to `capacity` with one.
 HashedTable cut_table(int64_t capacity, int64_t refused, std::byte* memory, size_t* bytes) {
   const int64_t places = KeyIndex::places(capacity + refused);
   Cutter cutter(memory);
@@ -74,7 +74,7 @@ void HashedIndex::allocate() {
   for (int64_t t = 0; rules_.zeros && t < tables; ++t)
     streams[static_cast<size_t>(tables + t)].bound = 0;
   const size_t stream_bytes = streams.size() * sizeof(TableStream);
-  streams_ = ExecMemory(exec_, stream_bytes, "first values");
+  streams_ = ExecMemory(exec_, stream_bytes, "initial values");
   put_bytes(exec_, streams_.data(), streams.data(), stream_bytes);
   first_ = {.tables = reinterpret_cast<const TableStream*>(streams_.data()),
             .seed = spec_.seed,

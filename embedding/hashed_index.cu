@@ -1,11 +1,12 @@
 // Kernels of hashed tables.
 //
-// Insertion: every lookup looks for its key, and whoever finds an empty place claims it (an atomic
-// compare and swap), so that one thread lists each new key. The list, in the order in which threads
-// came, is sorted by table and key, and its keys get the next rows in that order: rows do not
-// depend on threads. Where in the table a key lies does, and shows nowhere. The sorts are of as
-// many entries as the batch has lookups, since the host does not know how many keys are new: at the
-// MLPerf DLRM shape (1.70 M lookups) 8 passes of 16 bytes an entry, 0.22 GB, in the L2 cache.
+// Insertion: every lookup searches for its key, and a thread that finds an empty place claims it
+// (an atomic compare and swap), so that one thread lists each new key. The list, in the order in
+// which threads came, is sorted by table and key, and its keys get the next rows in that order:
+// rows do not depend on threads. Where in the table a key lies does, and shows nowhere. The sorts
+// are of as many entries as the batch has lookups, since the host does not know how many keys are
+// new: at the MLPerf DLRM shape (1.70 M lookups) 8 passes of 16 bytes an entry, 0.22 GB, in the L2
+// cache.
 #include "embedding/hashed_args.h"
 
 #include <algorithm>
@@ -172,9 +173,9 @@ __global__ void __launch_bounds__(kItemThreads)
 __global__ void count_kernel(HashedTable table, int32_t* capacity_exceeded) {
   HashedCounts& counts = *table.counts;
   if (capacity_exceeded && counts.full != 0) *capacity_exceeded = 1;
-  const uint32_t room = table.capacity - counts.size;
+  const uint32_t free = table.capacity - counts.size;
   counts.before = counts.size;
-  counts.size += counts.claimed < room ? counts.claimed : room;
+  counts.size += counts.claimed < free ? counts.claimed : free;
   counts.inserted += counts.size - counts.before;
   counts.claimed = 0;
 }

@@ -36,7 +36,7 @@ class HashedIndex {
   void clear();
 
   // rows[b, c]: the row of key c of the layer's in sample b, kNoKey where there is none. Training
-  // gives new keys rows with first values. Where none is left the CPU throws DataError, and a GPU
+  // gives new keys rows with initial values. If no row is left the CPU throws DataError, and a GPU
   // leaves a note. Evaluation takes no rows: keys that have none get kUnseen, as in training do
   // those that the rules refuse one. `step`: the number of iterations before this one, in memory of
   // the device; needed in training if the tables keep uses.
@@ -47,14 +47,14 @@ class HashedIndex {
   // The vectors of keys without a row, in memory of the device.
   [[nodiscard]] const InitialValues& absent_values() const { return absent_; }
 
-  // On several ranks keys come in lists (HashedArgs): these find the rows of such a list in
+  // On several ranks keys arrive in lists (HashedArgs): these find the rows of such a list in
   // evaluation, and insert its keys in training. A key that finds no row left sets
   // *capacity_exceeded to 1 and gets the row kUnseen. `workspace`: list_workspace() bytes.
   void find_requested(const Exec& exec, HashedArgs list) const;
   void insert_requested(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
                         int32_t* capacity_exceeded, const int64_t* step = nullptr);
   [[nodiscard]] int64_t list_workspace(int64_t keys) const;
-  // out[i] = the vector of key i, behind either; without a row its absent_values(). out[i] of no
+  // out[i] = the vector of key i, after either; without a row its absent_values(). out[i] of no
   // key stays as it is.
   void gather_requested(const Exec& exec, const HashedArgs& list, Matrix<float> out) const;
 
@@ -72,8 +72,8 @@ class HashedIndex {
   // Replaces all keys by these: key i gets row i with initial values. Drops the counted keys.
   void assign(const std::vector<uint64_t>& keys);
 
-  // Lets rows and counted keys leave by the rules, between two iterations: behind `iteration`, and
-  // behind the last time that it did so, `before` (0: never). REQUIRES that nothing runs.
+  // Lets rows and counted keys leave by the rules, between two iterations: after `iteration`, when
+  // the last time was after `before` (0: never). REQUIRES that nothing runs.
   void evict(int64_t iteration, int64_t before);
   // Returns the counts of this rank's vocabulary. REQUIRES that nothing runs.
   [[nodiscard]] VocabularyCounts vocabulary() const;

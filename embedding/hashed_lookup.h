@@ -1,4 +1,4 @@
-// Lookups of keys that have no row, in an evaluation: they have their first values.
+// Lookups of keys without a row, in an evaluation: they return the key's initial values.
 #pragma once
 
 #include "embedding/hashed_args.h"

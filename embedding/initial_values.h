@@ -1,5 +1,5 @@
-// InitialValues: what the rows of a layer's tables hold before they are trained, element by element,
-// on the CPU and in kernels. table_init.h fills whole tables with the same numbers.
+// InitialValues: the values of a layer's table rows before they are trained, element by element, on
+// the CPU and in kernels. table_init.h fills whole tables with the same numbers.
 #pragma once
 
 #include <cmath>

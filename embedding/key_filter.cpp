@@ -87,7 +87,8 @@ void KeyFilter::prefetch(uint64_t key) const {
     __builtin_prefetch(ref_.counters + ref_.place(of, i));
 }
 
-// In a part's counters on the host. Those that are beyond the count of the key count others, too.
+// Counts in a part's counters on the host. Counters above the key's count are shared with other
+// keys.
 void KeyFilter::raise(uint8_t* part, const FilterEntry& entry) const {
   KeyFilterRef::Places of = ref_.places_of(entry.key);
   of.first = 0;

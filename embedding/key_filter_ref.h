@@ -18,7 +18,7 @@ struct FilterEntry {
 };
 
 struct KeyFilterRef {
-  // Of the iteration at hand: its number, and how many of its keys wait for being counted.
+  // The current iteration: its number, and how many of its keys wait to be counted.
   struct State {
     uint32_t step = 0, waiting = 0;
   };
@@ -31,7 +31,7 @@ struct KeyFilterRef {
   State* state = nullptr;          // on a GPU
   FilterEntry* waiting = nullptr;  // [max_waiting], there
 
-  // Where the counters of a key are. The numbers of the hash functions come from two hashes (Kirsch
+  // Finds the counters of a key. The numbers of the hash functions come from two hashes (Kirsch
   // and Mitzenmacher, "Less hashing, same performance: building a better Bloom filter", 2006).
   struct Places {
     int64_t first;

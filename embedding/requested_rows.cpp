@@ -10,7 +10,7 @@
 namespace hlite::embedding {
 namespace {
 
-constexpr int64_t kRowsAhead = 16;   // asked for before they are used
+constexpr int64_t kRowsAhead = 16;   // prefetched before they are used
 constexpr int64_t kGrainRows = 256;  // rows that are worth a task
 
 // Calls body(first row, end) for the rows that lists have, in tasks.

@@ -10,7 +10,7 @@
 
 namespace hlite::embedding {
 
-// One step of rows whose gradients are there as a whole, summed over the ranks if they are copied.
+// One step of rows whose gradients are complete: summed over the ranks if the rows are replicated.
 // `touched` [rows]: rows with 0 stay as they are; null: all take the step.
 struct RowsUpdateArgs {
   optimizer::UpdateRule rule;
@@ -36,7 +36,7 @@ struct ScatterArgs {
 // *count; none for a row kNoKey.
 void gather_requested(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
                       const uint32_t* count, Matrix<float> out);
-// Rounds or widens the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to
+// Rounds or widens the rows of lists, [ranks * capacity, V]: narrow[i] = the bf16 nearest to
 // rows[i], ties to even; rows[i] = narrow[i], exactly. `counts` [ranks].
 void round_requested(const Exec& exec, const ExchangeShape& shape, const uint32_t* counts,
                      Matrix<const float> rows, Matrix<bf16> narrow);

@@ -47,7 +47,7 @@ Workspace cut_workspace(const SlotsRef& slots, int ranks, int64_t batch, int thr
   return space;
 }
 
-// One rank's lookups on the way to lists. List `ranks` is that of the copied rows.
+// One rank's lookups on the way to lists. List `ranks` is that of the replicated rows.
 class Lists {
  public:
   Lists(const Exec& exec, const SlotsRef& slots, const PlacementRef& placement,
@@ -168,8 +168,8 @@ void route_on_cpu(const Exec& exec, const RouteArgs& args) {
         for (const uint64_t pair : pairs) args.entries.data()[number_of(pair)] = entry;
       });
   for (int32_t q = 0; q <= shape.ranks; ++q) {
-    const int64_t room = q < shape.ranks ? shape.capacity : shape.replicated_capacity;
-    args.lists.counts[q] = static_cast<uint32_t>(std::min(found.count(q), room));
+    const int64_t capacity = q < shape.ranks ? shape.capacity : shape.replicated_capacity;
+    args.lists.counts[q] = static_cast<uint32_t>(std::min(found.count(q), capacity));
     if (q == shape.ranks) break;
     args.lists.list_bytes[q] = found.write_header(q, args.lists.blocks + q * shape.block_words());
     args.lists.vector_bytes[q] = int64_t{args.lists.counts[q]} * shape.row_bytes();
@@ -200,7 +200,7 @@ void count_exchanges(const TakeArgs& args, int32_t q, bool fits) {
   c.keys.calls += 1;
   c.keys.received += args.received_bytes[q];
   if (!fits) return;
-  const int64_t wanted = args.lists.counts[q] * args.shape.row_bytes(),
+  const int64_t own = args.lists.counts[q] * args.shape.row_bytes(),
                 requested = args.requested.counts[q] * args.shape.row_bytes();
   const auto add = [](ExchangeCounts& to, int64_t sent, int64_t received) {
     to.sent += sent;
@@ -208,8 +208,8 @@ void count_exchanges(const TakeArgs& args, int32_t q, bool fits) {
     to.received += received;
     to.calls += 1;
   };
-  add(c.rows, requested, wanted);
-  if (args.training) add(c.grads, wanted, requested);
+  add(c.rows, requested, own);
+  if (args.training) add(c.grads, own, requested);
 }
 
 void take_on_cpu(const TakeArgs& args) {

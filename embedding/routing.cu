@@ -1,8 +1,7 @@
 // Kernels of routing: every lookup gets the number of its row; a stable sort brings equal ones
 // together, by rank and then row, which is the order of the lists; what is first among its equals
-// is an item of a list, and its place there the number of first ones before it. Where rows come as
-// keys come, a number is that of a table on a rank, and a sort by key comes before the one by
-// number.
+// is an item of a list, and its place there the number of first ones before it. For hashed tables a
+// number is that of a table on a rank, and a sort by key comes before the one by number.
 //
 // Bytes at 6,912 samples of 26 one-hot slots, n = 180 k lookups: the sort's four passes of 16 n,
 // 12 MB in all, which stay in the L2 cache; it costs latency.
@@ -52,7 +51,7 @@ struct SortedLookups {
   const uint32_t* numbers;
   const uint32_t* sources;
   uint32_t count;
-  const uint32_t* keys;  // of the batch, where they tell rows of a number apart; else null
+  const uint32_t* keys;  // of the batch, where rows of a number differ by key; else null
 
   [[nodiscard]] __device__ bool same_row(int64_t i, int64_t j) const {
     return numbers[i] == numbers[j] && (!keys || keys[sources[i]] == keys[sources[j]]);
@@ -135,8 +134,8 @@ __global__ void __launch_bounds__(kMaxListRanks + 2)
   __syncthreads();
   if (q > shape.ranks) return;
   const int64_t count = begin[q + 1] - begin[q];
-  const int64_t room = q < shape.ranks ? shape.capacity : shape.replicated_capacity;
-  lists.counts[q] = static_cast<uint32_t>(count < room ? count : room);
+  const int64_t capacity = q < shape.ranks ? shape.capacity : shape.replicated_capacity;
+  lists.counts[q] = static_cast<uint32_t>(count < capacity ? count : capacity);
   if (q == shape.ranks) return;
   int64_t longest = 0;
   for (int32_t r = 0; r < shape.ranks; ++r) {
@@ -173,7 +172,7 @@ __global__ void __launch_bounds__(kItemThreads)
     entries[source] = kNoKey;
     return;
   }
-  int32_t q = 0;  // the last rank, or the copied rows, whose numbers begin here or before
+  int32_t q = 0;  // the last rank, or the replicated rows, whose numbers begin here or before
   while (q < shape.ranks && placement.first_number[q + 1] <= number) ++q;
   const int64_t at = int64_t{firsts.before[i]} + firsts.first[i] - 1 - begin[q];
   const bool replicated = q == shape.ranks;
@@ -201,7 +200,8 @@ __device__ inline uint32_t table_of_item(const uint32_t* ends, int64_t tables, i
   return static_cast<uint32_t>(low);
 }
 
-// A thread a row that may be asked for; the first ones also do what is once a rank.
+// A thread per row of all lists' capacity; the first threads also do the work that is once per
+// rank.
 __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args) {
   const ExchangeShape& shape = args.shape;
   const int64_t i = global_thread(), words = shape.block_words();
@@ -241,14 +241,14 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
   c.keys.calls += 1;
   c.keys.received += args.received_bytes[i];
   if (!fits) return;
-  const int64_t wanted = args.lists.counts[i];
+  const int64_t own = args.lists.counts[i];
   c.rows.sent += requested * row_bytes;
   c.rows.messages += requested > 0 ? 1 : 0;
-  c.rows.received += wanted * row_bytes;
+  c.rows.received += own * row_bytes;
   c.rows.calls += 1;
   if (!args.training) return;
-  c.grads.sent += wanted * row_bytes;
-  c.grads.messages += wanted > 0 ? 1 : 0;
+  c.grads.sent += own * row_bytes;
+  c.grads.messages += own > 0 ? 1 : 0;
   c.grads.received += requested * row_bytes;
   c.grads.calls += 1;
 }

@@ -1,9 +1,9 @@
-// Routing: what one rank's share of a batch needs from where. Each rank q gets a list of the
-// distinct rows that are wanted of it, by table and then key. Rows that are copied to every rank
-// are on no list. What comes back is a pool of rows, and an entry of a lookup is a row of it:
+// Routing finds the owners of the rows that a rank's share of a batch looks up. Each rank q gets a
+// request list: the distinct rows it owns, by table and then key. Rows that are replicated on every
+// rank are on no list. The received rows form one array, and an entry of a lookup is a row of it:
 //
 //   rows [q * capacity, ...)        the list of rank q, in its order
-//   rows [ranks * capacity, ...)    the copied rows that the batch looks up
+//   rows [ranks * capacity, ...)    the replicated rows that the batch looks up
 //
 // All numbers stay in the device's memory. Lists for other ranks lie where they are sent from,
 // after a header that says how long the longest of them is. A list of hashed tables holds keys, by
@@ -27,11 +27,11 @@ inline constexpr int64_t kListHeader = 2;
 // Ranks that a GPU can make lists for.
 inline constexpr int kMaxListRanks = 128;
 
-// The room of lists, and of the pool.
+// The layout of lists and of received rows: their capacities and widths.
 struct ExchangeShape {
   int32_t ranks = 1;
   int64_t capacity = 0;             // rows, of any one rank
-  int64_t replicated_capacity = 0;  // copied rows; a batch never has more
+  int64_t replicated_capacity = 0;  // replicated rows; a batch never has more
   int64_t width = 0;
   int64_t value_bytes = 4;    // per element of a row on the wire
   int64_t hashed_tables = 0;  // number of hashed tables; else 0
@@ -47,8 +47,8 @@ struct ExchangeShape {
 struct RequestLists {
   uint32_t* blocks = nullptr;     // [ranks][header_words() + capacity]
   int64_t* list_bytes = nullptr;  // [ranks] of a block, to be sent; of a list too long the header's
-  uint32_t* replicated = nullptr;  // [replicated_capacity] rows of the copied ones
-  uint32_t* counts = nullptr;      // [ranks + 1] rows in the pool: of each list, of the copied ones
+  uint32_t* replicated = nullptr;   // [replicated_capacity] rows of the replicated ones
+  uint32_t* counts = nullptr;       // [ranks + 1] received rows: by list, then replicated
   int64_t* vector_bytes = nullptr;  // [ranks] of the lists' vectors
 };
 
@@ -66,7 +66,7 @@ struct RouteArgs {
 
 // The rows that others request of a rank, from the blocks that came.
 struct RequestedRows {
-  uint32_t* rows = nullptr;         // [ranks * capacity] kNoKey behind each list's end
+  uint32_t* rows = nullptr;         // [ranks * capacity] kNoKey after each list's end
   uint32_t* counts = nullptr;       // [ranks]
   int64_t* vector_bytes = nullptr;  // [ranks]
   int64_t* needed = nullptr;        // rows of the longest list of any rank
@@ -87,7 +87,7 @@ struct TakeArgs {
   ExchangeShape shape = {};
   const uint32_t* blocks = nullptr;         // [ranks][header_words() + capacity] as they came
   const int64_t* received_bytes = nullptr;  // [ranks]
-  RequestLists lists = {};                  // what this rank has asked for
+  RequestLists lists = {};                  // what this rank has requested
   RequestedRows requested = {};             // written
   int32_t* capacity_exceeded = nullptr;     // set to 1 if a list of any rank is too long
   PeerCounts* counts = nullptr;             // [ranks] added to
@@ -99,10 +99,10 @@ struct TakeArgs {
 // not there.
 size_t routing_workspace(const Exec& exec, const SlotsRef& slots, int ranks, int64_t max_batch,
                          uint32_t numbers, int threads);
-// Writes entries and lists of a batch. A list that is too long sends nothing but its header, and
-// its lookups have no entry, or, where slots.complete, any: the run will count for nothing.
+// Writes entries and lists of a batch. A list that is too long sends only its header, and its
+// lookups have no entry or, if slots.complete, an arbitrary one: the run will be repeated.
 void route_keys(const Exec& exec, const RouteArgs& args);
-// Writes what others ask for.
+// Writes what other ranks request.
 void take_lists(const Exec& exec, const TakeArgs& args);
 
 namespace kernels {

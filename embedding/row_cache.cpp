@@ -210,7 +210,7 @@ uint32_t RowCache::take_line(uint32_t row, bool training) {
     if (spared > 2 * options_.lines)
       raise<DataError>(
           "embedding {}: {} more distinct rows than the {} that "
-          "solver.embedding_memory.host_gb has room for",
+          "solver.embedding_memory.host_gb can hold",
           options_.name, options_.batches_in_use == 1 ? "a batch has" : "two batches have",
           options_.lines);
     const int64_t last = hand_ / kGroup;
@@ -244,7 +244,7 @@ void RowCache::free_line(uint32_t line) {
   where()[of.row] = uses_[line] & kChanged ? kUntouched : of.place;
 }
 
-// Copies, since other rows come to their lines before they are on their way to the disk.
+// Copies, since other rows take their lines before the write to the disk has started.
 void RowCache::save_victims(const Exec& exec) {
   victims_.resize(victim_rows_.size() * static_cast<size_t>(record_bytes_));
   exec.threads().parallel_for(std::ssize(victim_lines_), 256, [&](int64_t begin, int64_t end) {

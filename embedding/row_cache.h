@@ -45,7 +45,7 @@ struct RowCacheOptions {
   std::vector<int64_t> part_bytes = {};  // per row: weights, then each state
   float first_state = 0;
   std::string folder = {};
-  int64_t max_disk_bytes = 0;  // 0: as there is room for
+  int64_t max_disk_bytes = 0;  // 0: no limit but the free space
   int batches_in_use = 1;      // 2: rows of the batch that was admitted before stay as well
 };
 

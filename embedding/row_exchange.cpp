@@ -81,7 +81,7 @@ SlotLayout RowExchange::requested_layout() const {
   return layout;
 }
 
-// The rows of the pool are replaced by their gradients.
+// The received rows are replaced by their gradients.
 SparseUpdateOptions RowExchange::reduction() const {
   return {.rule = WholeTableUpdate::sum_rule(),
           .max_batch = place_.train_batch,
@@ -157,7 +157,7 @@ void RowExchange::prepare() {
         gathered_workspace(exec_, slots_->ref(), n, place_.max_batch, numbers, place_.threads);
   Cutter counting(nullptr);
   (void)cut_fixed(counting);
-  fixed_memory_ = ExecMemory(exec_, counting.bytes(), "lists of wanted rows");
+  fixed_memory_ = ExecMemory(exec_, counting.bytes(), "request lists");
   Cutter cutter(fixed_memory_.data());
   fixed_ = cut_fixed(cutter);
   if (exec_.on_gpu()) exec_.cuda->zero(fixed_memory_.data(), fixed_memory_.size(), exec_.stream);
@@ -195,7 +195,7 @@ std::string RowExchange::grow() {
   const double with_reserve = static_cast<double>(requested) * ExchangeForecast::kCapacityFactor;
   capacity_ = std::min(most, std::max(requested, static_cast<int64_t>(with_reserve)));
   allocate();
-  return fmt::format("{}: {} rows wanted of one rank, room for {}; run again with room for {}",
+  return fmt::format("{}: {} rows requested of one rank, capacity {}; run again with capacity {}",
                      spec_.name, requested, before, capacity_);
 }
 
@@ -271,7 +271,7 @@ void RowExchange::list_keys(const StepContext& c, const TablesIo& io) {
   take_lists(c, io);
 }
 
-// From the blocks that came.
+// Reads the blocks that arrived.
 void RowExchange::take_lists(const StepContext& c, const TablesIo& io) {
   embedding::take_lists(c.exec, {.shape = shape(),
                                  .blocks = growing_.got_lists,
@@ -291,7 +291,7 @@ void RowExchange::insert(const StepContext& c, const TablesIo& io) {
       spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr);
 }
 
-// The rows that others want -> lines of the cache.
+// Maps the rows that other ranks request to lines of the cache.
 void RowExchange::admit(const StepContext& c, const TablesIo& io) {
   if (index_ && !io.training) index_->find_requested(c.exec, requested_list(requested_rows()));
   storage_.admit(c.exec, requested_rows(), requested_lines(), 0, 1, io.training);
@@ -386,7 +386,7 @@ void RowExchange::declare(plan::Buffers& buffers) {
     return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
   };
   lists_ = token(".lists");
-  requested_ = token(".wanted");
+  requested_ = token(".requested");
   outgoing_ = token(".outgoing");
   incoming_ = token(".incoming");
 }

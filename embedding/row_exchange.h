@@ -1,25 +1,25 @@
-// RowExchange: what several ranks add to an iteration of a layer's tables (TableSteps). Each rank
-// asks the owners for the distinct rows that its share of the batch needs, and hands back one
-// gradient a row. Categories with a copy on every rank take no part in that; their gradients are
-// summed over the ranks.
+// RowExchange adds the steps of several ranks to an iteration of a layer's tables (TableSteps).
+// Each rank requests the distinct rows that its share of the batch needs from their owners, and
+// returns one gradient per row. Replicated rows (frequent categories) are not exchanged; their
+// gradients are summed over the ranks.
 //
-//   <layer>.route             keys -> which row is wanted of whom                embedding
-//   <layer>.keys_exchange     lists of wanted rows                               comm
+//   <layer>.route             keys -> request lists by owner                     embedding
+//   <layer>.keys_exchange     request lists                                      comm
 //   or <layer>.lists          the same lists, made from the keys of all ranks    embedding
-//   <layer>.insert            of hashed tables: rows for keys that are new       embedding
-//   <layer>.admit             of tables larger than memory: these -> lines       embedding
-//   <layer>.gather            rows that others want                              embedding
+//   <layer>.insert            of hashed tables: inserts new keys               embedding
+//   <layer>.admit             of tables larger than memory: rows -> lines        embedding
+//   <layer>.gather            rows that other ranks request                      embedding
 //   <layer>.rows_exchange     rows                                               comm
-//   <layer>.pool              rows and copies -> output                          embedding
+//   <layer>.pool              received and replicated rows -> output             embedding
 //   <layer>.sort              lookups by row, and lists by own row               embedding
 //   <layer>.reduce            gradient of output -> a gradient a row             embedding
 //   <layer>.grads_exchange    gradients                                          comm
-//   <layer>.update            own rows; <layer>.update_replicated: copies            embedding
+//   <layer>.update            own rows; <layer>.update_replicated: replicated    embedding
 //
-// The rows that a batch looks up, wherever they come from, form a pool in this rank's memory
-// (routing.h), which a lookup and the first half of a sparse update treat like a table: routing
-// gives every key its row of the pool. What others ask for is a sparse update of the own rows with
-// a list of rows for each rank: equal rows are summed in the order of ranks.
+// The rows that a batch looks up are collected in one array of this rank's memory, the received
+// rows (routing.h). A lookup and the first half of a sparse update treat it like a table: routing
+// gives every key its row there. The owner's side is a sparse update of its own rows, with one list
+// of rows per rank: equal rows are summed in the order of ranks.
 //
 // All sizes stay in the memory of the device, so that a run on a GPU can be captured: exchanges
 // have blocks of one capacity, and ops look up how much of a block counts.
@@ -30,10 +30,10 @@
 // inserted. A full hashed table sets the same flag as a list that does not fit, on its owner, whose
 // host then ends all ranks (EmbeddingTables::check()).
 //
-// Every list travels with the longest that its sender has, so when one does not fit, all ranks know
-// in the same step. They set TablesIo::capacity_exceeded: the updates of all layers read it and
-// change nothing. The host reads it too (on a GPU while the run goes on), grows the buffers, clears
-// it and repeats the run.
+// Every list carries the length of its sender's longest list, so all ranks learn in the same step
+// if one exceeds the capacity. They set TablesIo::capacity_exceeded: the updates of all layers read
+// it and change nothing. The host reads it too (on a GPU while the run goes on), grows the buffers,
+// clears it and repeats the run.
 #pragma once
 
 #include <memory>
@@ -69,11 +69,11 @@ class RowExchange {
   // Emits the steps from keys to output.
   void emit_forward(plan::Plan& plan, const TablesIo& io);
   // Emits the steps from the gradient of output to the gradients of own rows, one per requesting
-  // rank, and of copied rows. `sorted` orders them after sort().
+  // rank, and of replicated rows. `sorted` orders them after sort().
   void emit_backward(plan::Plan& plan, const TablesIo& io, plan::BufferId sorted);
   // The part of "<layer>.sort".
   void sort(const plan::StepContext& c, const TablesIo& io);
-  // One step of the copied rows, whose gradients have been summed.
+  // Updates the replicated rows, whose gradients have been summed.
   void update_replicated(const plan::StepContext& c, const TablesIo& io) const;
 
   // Rows that other ranks request, as a batch of one slot with one sample per row of capacity.
@@ -82,7 +82,8 @@ class RowExchange {
   [[nodiscard]] Matrix<uint32_t> requested_rows() const {
     return {growing_.requested, max_requested(), 1};
   }
-  // The lines of the asked rows if storage holds lines. On the CPU they replace the rows in place.
+  // The lines of the requested rows if storage holds lines. On the CPU they replace the rows in
+  // place.
   [[nodiscard]] Matrix<uint32_t> requested_lines() const {
     return {growing_.lines ? growing_.lines : growing_.requested, max_requested(), 1};
   }
@@ -98,16 +99,16 @@ class RowExchange {
   [[nodiscard]] plan::BufferId outgoing() const { return outgoing_; }
   [[nodiscard]] const ExchangeForecast& forecast() const { return forecast_; }
 
-  // The gradients of the copied rows, then a mark for each that was looked up where the update
-  // needs it: what has to be summed over the ranks between backward steps and updates. Whoever sums
-  // says where they lie, before emit_backward().
+  // The gradients of the replicated rows, then, if the update needs it, a mark for each row that
+  // was looked up. The caller sums them over the ranks between backward steps and updates, and sets
+  // their buffer before emit_backward().
   [[nodiscard]] int64_t replicated_gradient_bytes() const;
   void set_replicated_gradients(plan::BufferId id) { replicated_gradients_ = id; }
   [[nodiscard]] plan::BufferId replicated_gradients() const { return replicated_gradients_; }
 
   // Returns true if the last run exceeded the capacity, on all ranks alike. Synchronizes.
   [[nodiscard]] bool exceeded_capacity() const { return needed() > capacity_; }
-  // Makes it; says how much. REQUIRES that nothing runs, on any rank.
+  // Grows the capacity; returns a message. REQUIRES that nothing runs, on any rank.
   [[nodiscard]] std::string grow();
   // Traffic of each exchange step so far. On a GPU this synchronizes and is collective. REQUIRES a
   // world.
@@ -116,7 +117,7 @@ class RowExchange {
  private:
   // Arrays of constant size.
   struct Fixed {
-    uint32_t* entries;        // [max_batch, columns] the batch's keys as rows of the pool
+    uint32_t* entries;        // [max_batch, columns] the batch's keys as received rows
     RequestLists lists;       // without blocks
     RequestedRows requested;  // without rows
     PeerCounts* counts;
@@ -137,7 +138,7 @@ class RowExchange {
     std::byte* insertion;
     float* owned;     // [ranks * capacity, V] rows for others; their gradients
     float* received;  // [received rows, V] the rows; later their gradients
-    // [ranks * capacity, V] where vectors travel narrow: as they leave, as they come
+    // [ranks * capacity, V] if vectors travel in 16 bits: sent and received
     bf16 *narrow_sent, *narrow_got;
   };
   void route(const plan::StepContext& c, const TablesIo& io);
@@ -147,7 +148,7 @@ class RowExchange {
   void insert(const plan::StepContext& c, const TablesIo& io);
   void admit(const plan::StepContext& c, const TablesIo& io);
   void gather(const plan::StepContext& c, const TablesIo& io);
-  // Rows from their owners to those that listed them, or gradients back.
+  // Sends rows from their owners to the ranks that requested them, or gradients back.
   void exchange_vectors(const plan::StepContext& c, bool to_owners);
   void pool(const plan::StepContext& c, const TablesIo& io);
   void reduce(const plan::StepContext& c, const TablesIo& io);
@@ -171,9 +172,9 @@ class RowExchange {
   [[nodiscard]] Matrix<float> owned_rows() const;
   [[nodiscard]] Matrix<float> list_capacity() const;
   [[nodiscard]] Matrix<float> replicated_gradient_rows() const;
-  // [copied rows], or empty where no mark is kept.
+  // [replicated rows], or empty if no mark is kept.
   [[nodiscard]] std::span<float> touched() const;
-  // Room of one rank in io.all_keys: the first ranks of a small batch have all its samples.
+  // Samples of one rank in io.all_keys: the first ranks of a small batch have all its samples.
   [[nodiscard]] int64_t samples_of_rank(const TablesIo& io) const {
     return io.training ? place_.train_batch : place_.max_batch;
   }

@@ -114,7 +114,7 @@ void RowLog::submit(const IoRequest& request) {
     if (in_flight_ > 0)
       reap_some();
     else
-      ::usleep(1000);  // the system has no room for now, and nothing of ours to wait for
+      ::usleep(1000);  // the system's queue is full with requests that are not ours to wait for
   }
   ++in_flight_;
 }
@@ -263,7 +263,7 @@ void RowLog::copy_out(const Read& read, const std::byte* block) const {
               static_cast<size_t>(options_.record_bytes));
 }
 
-// False where there is no room.
+// Returns false if there is no space.
 bool RowLog::start_block(int64_t block) {
   if (free_slots_.empty()) return false;
   const int64_t slot = free_slots_.back();

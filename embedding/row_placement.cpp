@@ -59,7 +59,7 @@ RowPlacement RowPlacement::by_key(const SlotLayout& layout, int ranks, int64_t c
       const int64_t keys = layout.table_rows[static_cast<size_t>(t)];
       int64_t& rows = placement.rows_[static_cast<size_t>(q)];
       if (by == KeyOwner::kByKey) rows += (keys + ranks - 1 - q) / ranks;
-      // How many keys are in a rank's parts is not known beforehand: at most all.
+      // The number of keys in a rank's parts is not known beforehand: at most all.
       if (by_part || (by == KeyOwner::kByTable && t % ranks == q)) rows += keys;
     }
   for (int64_t& rows : placement.rows_) rows = std::clamp<int64_t>(rows, 1, capacity);

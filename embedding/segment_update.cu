@@ -204,8 +204,8 @@ struct SharedList {
 };
 
 // `pairs`: entries that a group takes, so that the block's groups reach one tile of the list.
-// Told nothing of a multiprocessor's blocks, ptxas saves registers of kState and of rules without a
-// state by spilling some.
+// Without a minimum of blocks per multiprocessor, ptxas saves registers of kState and of rules
+// without a state by spilling some.
 template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece>
 __global__ void __launch_bounds__(
     kCarriedThreads, kPart == RowPart::kState || optimizer::state_count(kRule) == 0 ? 1 : 0)

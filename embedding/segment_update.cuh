@@ -36,7 +36,7 @@ __device__ inline DeviceStep load_step(const StepSource& from) {
 }
 
 // count pairs (row, source), equal rows side by side; the source is a row of `gradients`. Both
-// arrays are aligned to 16 bytes and have room for whole loads.
+// arrays are aligned to 16 bytes and padded for whole loads.
 template <typename T>
 struct SortedList {
   const uint32_t* rows;

@@ -17,7 +17,8 @@ using Shards = std::vector<std::vector<int>>;
 int64_t shard_rows(int64_t rows, int64_t i, int64_t n) { return (rows - i + n - 1) / n; }
 
 // Puts the shards of every table with splits[t] > 0 into buckets, hottest shard first, each into
-// the cheapest bucket that has none of that table and has room. On failure `stuck` is the table.
+// the cheapest bucket that has none of that table and enough free capacity. On failure `stuck` is
+// the table.
 std::optional<Shards> place(const std::vector<TableLoad>& tables, const PlannerOptions& options,
                             const std::vector<int>& splits, int64_t capacity, size_t& stuck) {
   std::vector<size_t> order;
@@ -116,7 +117,7 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
     raise<ConfigError>(
         "sharding: the tables need {} bytes, {} of them on every one of {} ranks or nodes, "
         "expected "
-        "at most {} on each: table {} ({} rows) finds no room",
+        "at most {} on each: table {} ({} rows) does not fit",
         all, replicated, options.buckets, options.capacity_bytes, tables_[stuck].name,
         tables_[stuck].rows);
   }

@@ -49,7 +49,8 @@ struct SlotLayout {
 
   [[nodiscard]] int64_t slots() const { return static_cast<int64_t>(rows.size()); }
   [[nodiscard]] int64_t tables() const { return static_cast<int64_t>(table_rows.size()); }
-  // The same slots over one pool of rows: every table is all of it, and keys are rows.
+  // The same slots over one shared array of rows: every table is the whole array, and keys are
+  // rows.
   [[nodiscard]] SlotLayout pooled(int64_t pool_rows) const;
   // The rows of table t in an array of this layout (weights or optimizer state).
   template <typename T>

@@ -12,7 +12,7 @@ namespace hlite::embedding {
 namespace {
 using optimizer::OptimizerType;
 
-// Pairs whose rows are asked for before they are used.
+// Pairs whose rows are prefetched before they are used.
 constexpr int64_t kPairsAhead = 16;
 // Tasks a thread should get at least, so that uneven ones even out, and pairs a task is worth.
 constexpr int64_t kTasksPerThread = 4, kPairsPerTask = 256;
@@ -80,7 +80,7 @@ struct TableUpdate {
   const float* scale;  // [bags]; null: all 1
   int64_t first_row;
   const uint64_t *begin, *end;
-  uint8_t* touched;  // of all rows; null: nobody asks
+  uint8_t* touched;  // of all rows, or null
 
   // First segment that begins at or after begin + at.
   [[nodiscard]] const uint64_t* segment_from(int64_t at) const {

@@ -1,4 +1,4 @@
-// First values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)), or normal with a
+// Initial values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)), or normal with a
 // standard deviation of the config's.
 //
 // Element (row, column) of a table is number row * width + column of the random stream named after

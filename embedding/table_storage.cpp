@@ -7,7 +7,7 @@
 
 namespace hlite::embedding {
 
-// First values of a row, as the table stores it.
+// Initial values of a row, as the table stores it.
 static void store_initial_values(const TableRowInit& init, const TableRow& of, int64_t width,
                                  FloatType type, std::byte* row) {
   if (type == FloatType::kFloat) return init.fill(of.table, of.key, reinterpret_cast<float*>(row));
@@ -177,7 +177,7 @@ void TableStorage::initialize(const Exec& exec) const {
   if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
 }
 
-// The rows of a rank, or the copied ones (rank < 0), one by one.
+// The rows of a rank, or the replicated ones (rank < 0), one by one.
 void TableStorage::initialize_rows(const Exec& host, const Exec& exec, int rank,
                                    const WeightRows& rows) const {
   const TableRowInit init(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,

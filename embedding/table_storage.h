@@ -1,8 +1,9 @@
 // TableStorage: the rows and optimizer states that one rank holds of a layer's tables, in buffers
-// of a plan, on the CPU or a GPU; their first values; and all ranks' rows by their names in files.
+// of a plan, on the CPU or a GPU; their initial values; and all ranks' rows by their names in
+// files.
 //
-// Rows are the rank's own or, on several ranks, copied: the same on every rank. Where memory has no
-// room for all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
+// Rows are the rank's own or, on several ranks, replicated: the same on every rank. If memory
+// cannot hold all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
 // GPU, or both of them in three tiers), and steps admit those they need.
 #pragma once
 
@@ -55,7 +56,7 @@ class TableStorage {
 
   // Names the buffers of rows and states.
   void declare(plan::Buffers& buffers);
-  // Those that a step reads of the own or the copied rows: of weights, or of states too.
+  // The buffers that a step reads of the own or the replicated rows: of weights, or of states too.
   [[nodiscard]] plan::BufferId own_weights() const { return parts_[0].own; }
   [[nodiscard]] plan::BufferId replicated_weights() const { return parts_[0].replicated; }
   [[nodiscard]] std::vector<plan::BufferId> own_buffers() const;
@@ -115,7 +116,7 @@ class TableStorage {
     return device_cache_ ? device_cache_->host_rows() : own();
   }
 
-  // First values of all rows and states. Waits.
+  // Sets the initial values of all rows and states. Synchronizes.
   void initialize(const Exec& exec) const;
   // Sets, for hashed tables, the function that returns the key of an own row. Must be called before
   // any row is used.
@@ -158,7 +159,7 @@ class TableStorage {
   [[nodiscard]] std::vector<TensorRef> states(const Keys& keys) const;
 
  private:
-  struct Part {  // the own rows and the copied ones, of weights or of a state
+  struct Part {  // the own rows and the replicated ones, of weights or of a state
     plan::BufferId own, replicated;
     int64_t width;     // elements a row
     FloatType type;    // the weights' type, or float

@@ -9,8 +9,8 @@
 
 namespace hlite::embedding {
 
-// The copied rows are the most frequent ones if the placement is by category. Else they are whole
-// tables, whose keys are not among the frequencies by themselves.
+// The replicated rows are the most frequent ones if the placement is by category. Else they are
+// whole tables, whose keys are not among the frequencies by themselves.
 std::optional<TierForecast> TableStorage::forecast(const TablesPlace& place, int64_t lines,
                                                    bool disk) const {
   const bool by_category = placement_ && placement_->model();
@@ -101,7 +101,7 @@ void TableStorage::make_caches(const TablesPlace& place) {
   const bool gpu = exec_.on_gpu(), disk = !place.memory.folder.empty();
   beyond_memory_ = disk && !gpu;
   const int64_t lines = lines_for(place, place.memory.lines, gpu);
-  // A GPU that has room for all rows needs no cache, and a host none over a disk.
+  // A GPU that can hold all rows needs no cache, and a host none over a disk.
   if (own_rows() == 0 || (gpu && lines == own_rows())) return;
   lines_ = lines;
   if (gpu && place.memory.host.key) {

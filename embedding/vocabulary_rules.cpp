@@ -77,8 +77,7 @@ static void declare_eviction(config::Block& s, Eviction& eviction) {
   s.number("min_l2_norm", &eviction.min_l2_norm, {.min = 0},
            "Rows leave whose L2 norm is smaller, unless a batch has used them since the eviction "
            "before; 0 disables it.");
-  if (s.has("count_decay") && !s.has("min_count"))
-    s.refuse("count_decay", "expected min_count beside it");
+  if (s.has("count_decay") && !s.has("min_count")) s.refuse("count_decay", "requires min_count");
 }
 
 void declare(config::Block& s, VocabularyRules& rules) {

@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
       "and zstd too), how sure that is, and what is in it: schema, statistics of each column, "
       "skew. With --config it says whether file and config fit and, if not, what would; the exit "
       "code is 3 when they do not.",
-      "  data_inspect data/train.bin                          # by the manifest beside it\n"
+      "  data_inspect data/train.bin                          # by the manifest in its folder\n"
       "  data_inspect --config configs/demo.json              # source and eval_source\n"
       "  data_inspect day_0.gz --rows 100000 --svg skew.svg\n"};
   return tools::run_tool(

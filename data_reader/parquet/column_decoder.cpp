@@ -18,7 +18,7 @@ struct ColumnDecoder::Job {
   const ParquetColumn& type;
   int64_t width, rows;
   DecodedColumn& out;
-  int64_t row = 0;    // the next one; of lists, the one whose keys come
+  int64_t row = 0;    // the next one; of lists, the one that is being read
   int64_t keys = -1;  // of the list that is being read; -1: none was begun
   [[nodiscard]] bool bad() const { return out.bad_row >= 0; }
   [[nodiscard]] bool done() const { return bad() || row == rows; }

@@ -114,7 +114,7 @@ class TextReader::Decoder {
   const LineParser& parser_;
   RawDecoder decoder_;
   std::vector<int64_t> ranges_;  // [slots] that ids are below
-  int64_t rows_ = 0;             // that there is room for
+  int64_t rows_ = 0;             // allocated
   std::vector<uint32_t> columns_;
   std::vector<std::byte> records_;
 };

@@ -248,7 +248,7 @@ void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
   const std::string place = place_of(dir);
   const bool older = has_older(place);
   std::error_code error;
-  fs::create_directories(parent_directory(place), error);  // when it fails, the next one tells
+  fs::create_directories(parent_directory(place), error);  // if it fails, the next call reports it
   remove_stale(place);
 
   const std::string temporary = temporary_name(place);

@@ -20,7 +20,7 @@ std::byte* bytes_at(const void* base, size_t offset) {
   return static_cast<std::byte*>(const_cast<void*>(base)) + offset;
 }
 
-// So far behind each.
+// Offsets every address by `bytes`.
 kernels::Peers moved(kernels::Peers peers, size_t bytes) {
   for (int q = 0; q < peers.count; ++q)
     if (peers.at[q]) peers.at[q] += bytes;

@@ -43,10 +43,10 @@ void check_host(const Exec& exec) {
 
 }  // namespace
 
-void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const Bytes> room) {
+void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const Bytes> buffers) {
   const auto n = static_cast<size_t>(size());
-  HLITE_CHECK(send.size() == n && room.size() == n, "{} messages, room for {}, {} ranks",
-              send.size(), room.size(), n);
+  HLITE_CHECK(send.size() == n && buffers.size() == n, "{} messages, {} receive buffers, {} ranks",
+              send.size(), buffers.size(), n);
   for (int q = 0; q < size(); ++q) {
     const auto bytes = std::ssize(send[static_cast<size_t>(q)]);
     if (q == rank_ || bytes == 0) continue;
@@ -56,11 +56,11 @@ void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const
   }
 }
 
-void HostCommunicator::account_received(int from, size_t bytes, std::span<const Bytes> room) {
+void HostCommunicator::account_received(int from, size_t bytes, std::span<const Bytes> buffers) {
   const bool intra = topology_.node_of(from) == topology_.node_of(rank_);
   if (from != rank_)
     (intra ? traffic_.intra_received : traffic_.inter_received) += static_cast<int64_t>(bytes);
-  const size_t most = room[static_cast<size_t>(from)].size();
+  const size_t most = buffers[static_cast<size_t>(from)].size();
   if (bytes > most)
     raise<CommError>("rank {} sent {} bytes to rank {}, which expects at most {}", from, bytes,
                      rank_, most);

@@ -51,7 +51,7 @@ PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
 
 PeerGroup::~PeerGroup() { destroy_events(); }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 void PeerGroup::destroy_events() noexcept {
   cuda::Failure ignored;
   for (void* const event : own_events_)

@@ -1,7 +1,7 @@
 // Direct loads and stores between GPUs of one process.
 //
-// Order between GPUs: a signal is a release store at system scope behind all that its stream did
-// before, a wait an acquire load at system scope (PTX memory model); everything else is plain. Each
+// Order between GPUs: a signal is a release store at system scope after all earlier work of its
+// stream, a wait an acquire load at system scope (PTX memory model); everything else is plain. Each
 // pair of ranks has a word of its own, since neighbouring bytes of one word would be written at the
 // same time.
 #include <cuda/atomic>
@@ -38,10 +38,10 @@ __device__ inline int64_t grid_thread() { return int64_t{blockIdx.x} * blockDim.
 __device__ inline int64_t grid_threads() { return int64_t{gridDim.x} * blockDim.x; }
 
 __global__ void __launch_bounds__(kMaxPeers) signal_kernel(Peers words) {
-  uint32_t* const told = words_of(words, words.rank) + kMaxPeers;
-  const uint32_t now = *told + 1;
+  uint32_t* const signals = words_of(words, words.rank) + kMaxPeers;
+  const uint32_t now = *signals + 1;
   __syncthreads();
-  if (threadIdx.x == 0) *told = now;
+  if (threadIdx.x == 0) *signals = now;
   __threadfence_system();
   const int peer = static_cast<int>(threadIdx.x);
   if (peer < words.count)
@@ -53,10 +53,10 @@ __global__ void __launch_bounds__(kMaxPeers) wait_kernel(Peers words, const uint
   uint32_t* const mine = words_of(words, words.rank);
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= words.count) return;
-  const uint32_t told = mine[kMaxPeers];
+  const uint32_t signals = mine[kMaxPeers];
   for (unsigned look = 0;; ++look) {
     const uint32_t seen = Word(mine[peer]).load(::cuda::std::memory_order_acquire);
-    if (static_cast<int32_t>(seen - told) >= 0) return;
+    if (static_cast<int32_t>(seen - signals) >= 0) return;
     if (look % kHostCheckInterval == 0 &&
         Word(*const_cast<uint32_t*>(stop)).load(::cuda::std::memory_order_relaxed) != 0)
       return;

@@ -21,14 +21,14 @@ ThreadCommunicator::~ThreadCommunicator() = default;
 
 void ThreadCommunicator::barrier() { group_->wait_for_all(rank()); }
 
-void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
                                Consume consume) {
-  account(send, room);
+  account(send, buffers);
   group_->post(rank()).send = send;
   try {
     group_->wait_for_all(rank());
-    read_all(room, consume);
-    // Nobody may change what it sends before all have read it.
+    read_all(buffers, consume);
+    // No rank may change what it sends before all have read it.
     group_->wait_for_all(rank());
   } catch (...) {
     group_->wait_for_readers();
@@ -36,12 +36,12 @@ void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const
   }
 }
 
-void ThreadCommunicator::read_all(std::span<const Bytes> room, Consume consume) {
+void ThreadCommunicator::read_all(std::span<const Bytes> buffers, Consume consume) {
   group_->begin_reading();
   try {
     for (int q = 0; q < size(); ++q) {
       const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank())];
-      account_received(q, bytes.size(), room);
+      account_received(q, bytes.size(), buffers);
       consume(q, bytes);
     }
   } catch (const std::exception& error) {

@@ -22,7 +22,7 @@ PinnedBlocks::PinnedBlocks(const cuda::Backend* gpu, std::span<const std::span<s
   }
 }
 
-// Also on the way out of a failure: there is nobody to tell of another one.
+// Also runs during stack unwinding, where a second error cannot be reported.
 PinnedBlocks::~PinnedBlocks() {
   if (!gpu_) return;
   cuda::Failure ignored;

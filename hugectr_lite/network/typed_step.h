@@ -36,7 +36,7 @@ struct StepViews {
 };
 
 // Adds a step. A kNoBuffer among `reads` and `writes` is left out, and a step
-// that would write nothing is not added: nobody needs what it computes.
+// that would write nothing is not added: its result is not needed.
 inline void add_step(plan::Plan& plan, plan::Step step) {
   step.reads = plan::present(std::move(step.reads));
   step.writes = plan::present(std::move(step.writes));

@@ -60,7 +60,7 @@ class FloatSample {
       if (is_copied()) output = &out_copy_[static_cast<size_t>(r * padded_)];
     }
   }
-  // The part of dout that goes to the bottom vector as it is, and the pairs behind it.
+  // The part of dout that goes to the bottom vector as it is, and the pairs after it.
   const float* verbatim(const T* dout) { return in_float(dout, verbatim_.data()); }
   const float* pair_gradients(const T* dout) {
     if constexpr (!kCopies) return dout + width_;
@@ -119,7 +119,7 @@ HLITE_INLINE Eight dot_tile(const float* const* inputs, int64_t width, int64_t r
 
 // pairs[c(c-1)/2 + r] for all r < c. A tile on the diagonal writes up to three entries past its
 // row's end, into the next row's first entries: tiles run from the diagonal to the left and rows
-// downward, so those are written properly afterwards. `pairs` has room for the last rows' excess.
+// downward, so those are written properly afterwards. `pairs` is padded for the last rows' excess.
 template <int kLanes>
 void dot_pairs(const float* const* inputs, int64_t rows, int64_t width, float* pairs) {
   for (int64_t c = 0; c < rows; c += 2)

@@ -21,7 +21,7 @@ DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
   }
 }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 DeviceExecutor::~DeviceExecutor() {
   cuda::Failure ignored;
   for (void* stream : streams_)
@@ -57,7 +57,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
     for (size_t lane = 1; lane < streams_.size(); ++lane)
       if (lane != index_of(Lane::kCopy)) table_.stream_wait_event(streams_[lane], forked_);
   }
-  // Only steps that somebody on another lane waits for need an event.
+  // Only steps that another lane waits for need an event.
   std::vector<bool> awaited(steps.size(), false);
   for (const Step& step : steps)
     for (const int before : step.after)

@@ -89,7 +89,8 @@ class Samples {
                                                     predictor.pool());
     }
   }
-  // Names of the columns that go beside the scores, and those of the last batch, as CSV text.
+  // Names of the columns that are written next to the scores, and those of the last batch, as CSV
+  // text.
   [[nodiscard]] std::string carried_columns() const {
     return preparation_ ? preparation_->parser().carried_columns() : "";
   }

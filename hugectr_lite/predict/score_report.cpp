@@ -25,7 +25,7 @@ std::string python_program(const fs::path& programs) {
   return fs::exists(extra_columns, error) ? extra_columns.string() : "python3";
 }
 
-// The environment with the package of a build folder, which lies beside its programs, on
+// The environment with the build folder's Python package, which lies next to its programs, on
 // PYTHONPATH.
 std::vector<std::string> environment_with(const fs::path& programs) {
   std::vector<std::string> variables;

@@ -75,7 +75,7 @@ class Service {
   [[nodiscard]] ServedModel::Lease version(const std::string& name,
                                            const std::string& version) const;
 
-  // Scores the request that `parse` reads, which is called only if the queue has room. `done` is
+  // Scores the request that `parse` reads, which is called only if the queue is not full. `done` is
   // called once, on a scoring thread, unless this throws: RequestError, DataError.
   using Parse = std::function<InferRequest(const ModelDescription&)>;
   void infer(const InferCall& call, const Parse& parse, std::function<void(const Inferred&)> done);

@@ -1,6 +1,6 @@
 // What it costs a rank to learn which rows it needs and which it must hand out, in two ways:
 //
-//   exchanged    it sorts its own B/N samples and tells each owner what it wants (ours)
+//   exchanged    it sorts its own B/N samples and sends each owner a request list (ours)
 //   whole batch  every rank reads all B samples, sorts its own for what it needs, and picks and
 //                sorts the keys of all samples that it owns, for what others need (HugeCTR)
 //
@@ -85,7 +85,7 @@ void define(CLI::App& app, Options& o) {
   app.add_option("--seconds", o.seconds, "Of each measurement")->capture_default_str();
 }
 
-// A rank's routing, with room for all that its samples can want.
+// A rank's routing, with capacity for all rows that its samples can request.
 class Routed {
  public:
   Routed(const Exec& exec, const embedding::RowPlacement& placement, int64_t batch)

@@ -1,4 +1,4 @@
-// Processes that are killed, or run out of room, while they save.
+// Processes that are killed, or run out of disk space, while they save.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -132,7 +132,7 @@ TEST_CASE("a kill at any moment leaves a whole checkpoint, no older than the las
   if (access("/dev/shm", W_OK) == 0) kill_and_load("/dev/shm", 50);
 }
 
-TEST_CASE("a file system without room for more leaves the older checkpoint and says so") {
+TEST_CASE("a full file system leaves the older checkpoint and says so") {
   const TemporaryDirectory dir;
   const std::string place = dir / "c";
   Model model;

@@ -21,7 +21,7 @@ TEST_CASE("file systems of networks and of memory are known by their numbers") {
   CHECK(folder_kind(0x58465342) == FolderKind::kLocal);  // XFS
 }
 
-TEST_CASE("a folder has room, and what is none is not usable") {
+TEST_CASE("a folder has free space, and a path that is no folder is not usable") {
   const test::TemporaryDirectory folder;
   const DiskFolder here = inspect_folder(folder.path());
   CHECK(here.usable);

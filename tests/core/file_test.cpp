@@ -96,7 +96,7 @@ TEST_CASE("a file is handed over in pieces, in order") {
   }
 }
 
-TEST_CASE("a path in a file is looked for beside that file, then in the working directory") {
+TEST_CASE("a path in a file is looked up in that file's folder, then in the working directory") {
   const TemporaryDirectory dir;
   test::write_text(dir / "here", "1");
   CHECK(resolve_path(dir.path(), "here") == dir / "here");

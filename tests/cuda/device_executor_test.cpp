@@ -15,7 +15,7 @@ using plan::Lane;
 using plan::StepContext;
 
 // A batch goes through three lanes and a state: a = batch, b = a (embedding lane), c = a (comm
-// lane), out = b, then c behind it; state = out of this run. Copies alone, so results are exact.
+// lane), out = b, then c after it; state = out of this run. Copies alone, so results are exact.
 struct Pipeline {
   static constexpr int64_t kMax = 8;
   plan::Buffers buffers;

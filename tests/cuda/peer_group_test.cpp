@@ -105,7 +105,7 @@ TEST_CASE("ranks of another process are not reached, and have a world of their o
   CHECK(worlds[0] != worlds[2]);
 }
 
-// Each rank's number comes by its stream; behind the meeting its neighbour reads it.
+// Each rank's number comes by its stream; after the rendezvous its neighbour reads it.
 void check_rendezvous(Rank& r, Communicator& host) {
   std::vector<std::byte*> all(static_cast<size_t>(host.size()));
   std::byte* const mine = r.value.data();
@@ -121,10 +121,10 @@ void check_rendezvous(Rank& r, Communicator& host) {
     r.table.copy(r.value.data(), source.data(), sizeof(float), r.stream.get());
     r.group.rendezvous(r.exec());
     r.table.copy(r.seen.data(), all[next], sizeof(float), r.stream.get());
-    r.group.rendezvous(r.exec());  // nobody begins again before it has been read
+    r.group.rendezvous(r.exec());  // no rank begins again before it has been read
   };
   for (int i = 0; i < 3; ++i) exchange();
-  require(r.read(r.seen) == static_cast<float>(next + 1), "what is behind a meeting", r.number);
+  require(r.read(r.seen) == static_cast<float>(next + 1), "the value after a rendezvous", r.number);
   if (r.group.shares_devices()) return;
   host.barrier();
   void* graph = nullptr;
@@ -134,13 +134,13 @@ void check_rendezvous(Rank& r, Communicator& host) {
   r.table.zero(r.seen.data(), sizeof(float), r.stream.get());
   host.barrier();
   for (int i = 0; i < 3; ++i) r.table.graph_launch(graph, r.stream.get());
-  require(r.read(r.seen) == static_cast<float>(next + 1), "what is behind a graph's meeting",
+  require(r.read(r.seen) == static_cast<float>(next + 1), "the value after a graph's rendezvous",
           r.number);
   host.barrier();
   r.table.graph_destroy(graph);
 }
 
-TEST_CASE("behind a meeting all ranks' work before it is done, in every order, in a graph too") {
+TEST_CASE("after a rendezvous all ranks' earlier work is done, in every order, in a graph too") {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const int ranks = seed % 3 == 0 ? 4 : 2, devices = seed % 4 == 0 ? 1 : ranks;
     INFO(ranks << " ranks on " << devices << " devices, seed " << seed);
@@ -199,7 +199,7 @@ TEST_CASE("a GPU whose writes do not arrive in another's memory is found when ra
 }
 
 // Under AddressSanitizer a write into freed memory ends the test.
-TEST_CASE("a GPU that fails while ranks are joined frees its memory behind its peers' writes") {
+TEST_CASE("a GPU that fails while ranks are joined frees its memory after its peers' writes") {
   const EmulatedDevices machine(8);
   for (int i = 0; i < 10; ++i) {
     emulation::plant({.what = emulation::Planted::What::kFails, .device = 0, .name = "peer_copy"});

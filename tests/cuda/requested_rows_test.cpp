@@ -18,12 +18,12 @@ std::vector<float> ramp(int64_t n, float from) {
   return values;
 }
 
-// [2 ranks][3 rows] of other ranks, then 2 copied ones; lists of 2 and 0 rows, 1 copied.
+// [2 ranks][3 rows] of other ranks, then 2 replicated ones; lists of 2 and 0 rows, 1 replicated.
 constexpr int64_t kWidth = 5;
 const ExchangeShape kPool{.ranks = 2, .capacity = 3, .replicated_capacity = 2, .width = kWidth};
 const std::vector<uint32_t> kCounts = {2, 0, 1};
 
-TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
+TEST_CASE("requested rows are gathered and scattered, and only they", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const auto values = ramp(4 * kWidth, 1);
@@ -59,7 +59,7 @@ TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
   }
 }
 
-TEST_CASE("rows of the pool that are in use travel rounded to the nearest bf16", "[gpu]") {
+TEST_CASE("received rows that are in use travel rounded to the nearest bf16", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const auto values = ramp(kPool.rows() * kWidth, 1);
@@ -83,7 +83,7 @@ TEST_CASE("rows of the pool that are in use travel rounded to the nearest bf16",
   }
 }
 
-TEST_CASE("copied rows take a step where they were looked up, unless the run counts for nothing",
+TEST_CASE("replicated rows take a step if they were looked up, unless the run is repeated",
           "[gpu]") {
   constexpr int64_t kMovedRows = 3;
   for (const OpDevice& on : op_devices<float>())

@@ -123,7 +123,7 @@ void check_lists(const ExpectedRoute& want, const RoutedRank& rank) {
   }
 }
 
-// Every lookup's row of the pool.
+// Every lookup's received row.
 bool entries_are(const ExpectedRoute& want, const RoutedRank& rank, const SlotLayout& layout,
                  Matrix<const uint32_t> keys) {
   const ExchangeShape& shape = rank.shape();
@@ -171,7 +171,7 @@ TEST_CASE("random batches are routed as the definition says, number by number", 
   }
 }
 
-TEST_CASE("what ranks ask for is taken from their lists, and a list too long is told to all",
+TEST_CASE("requests are read from the lists of all ranks, and all learn of a list that is too long",
           "[gpu]") {
   constexpr int32_t kRanks = 3;
   const ExchangeShape shape{
@@ -180,14 +180,14 @@ TEST_CASE("what ranks ask for is taken from their lists, and a list too long is 
     for (const uint32_t longest : {4u, 5u}) {
       INFO(on.name() << ", longest " << longest);
       const Exec& exec = on.exec();
-      const uint32_t x = 77;  // behind a list's end
+      const uint32_t x = 77;  // after a list's end
       const DeviceTensor<uint32_t> blocks(
           on, {2, 0, 8, 9, x, x, longest, 0, 1, 2, 3, 4, 0, 0, x, x, x, x});
       const DeviceTensor<int64_t> received(on,
                                            {(2 + 2) * 4, longest > 4 ? 2 * 4 : (2 + 4) * 4, 2 * 4});
       DeviceTensor<int64_t> sent(on, {8, 12, 16}), wanted_bytes(on, {0, 8, 16}),
           bytes(on, {-1, -1, -1}), needed(on, {-1});
-      DeviceTensor<uint32_t> wanted(on, {0, 1, 2, 0}), rows(on, std::vector<uint32_t>(12, x)),
+      DeviceTensor<uint32_t> own_counts(on, {0, 1, 2, 0}), rows(on, std::vector<uint32_t>(12, x)),
           counts(on, {x, x, x});
       DeviceTensor<int32_t> capacity_exceeded(on, {0});
       std::array<PeerCounts, kRanks> total;
@@ -198,7 +198,7 @@ TEST_CASE("what ranks ask for is taken from their lists, and a list too long is 
                           .blocks = blocks.data(),
                           .received_bytes = received.data(),
                           .lists = {.list_bytes = sent.data(),
-                                    .counts = wanted.data(),
+                                    .counts = own_counts.data(),
                                     .vector_bytes = wanted_bytes.data()},
                           .requested = {rows.data(), counts.data(), bytes.data(), needed.data()},
                           .capacity_exceeded = capacity_exceeded.data(),
@@ -226,7 +226,7 @@ TEST_CASE("what ranks ask for is taken from their lists, and a list too long is 
     }
 }
 
-TEST_CASE("keys that ranks ask for are taken with their tables", "[gpu]") {
+TEST_CASE("keys that ranks request are read with their tables", "[gpu]") {
   constexpr int32_t kRanks = 2;
   const ExchangeShape shape{
       .ranks = kRanks, .capacity = 3, .width = kRoutedWidth, .hashed_tables = 4};
@@ -234,7 +234,7 @@ TEST_CASE("keys that ranks ask for are taken with their tables", "[gpu]") {
     for (const uint32_t longest : {3u, 4u}) {
       INFO(on.name() << ", longest " << longest);
       const uint32_t x = 77;
-      // Behind the longest list: where tables 0 to 3 end.
+      // After the longest list: where tables 0 to 3 end.
       const DeviceTensor<uint32_t> blocks(
           on, {longest, 0, 0, 2, 2, 3, 8, 9, 8, 1, 0, 0, 0, 0, 1, 5, x, x});
       const bool fits = longest <= 3;
@@ -242,7 +242,7 @@ TEST_CASE("keys that ranks ask for are taken with their tables", "[gpu]") {
                                            {(6 + (fits ? 3 : 0)) * 4, (6 + (fits ? 1 : 0)) * 4});
       const DeviceTensor<int64_t> sent(on, {24, 24}), wanted_bytes(on, {0, 0}), needed(on, {-1}),
           bytes(on, {-1, -1});
-      const DeviceTensor<uint32_t> wanted(on, {0, 0, 0}), counts(on, {x, x}),
+      const DeviceTensor<uint32_t> own_counts(on, {0, 0, 0}), counts(on, {x, x}),
           keys(on, std::vector<uint32_t>(6, x)), tables(on, std::vector<uint32_t>(6, x));
       const DeviceTensor<int32_t> capacity_exceeded(on, {0});
       const std::array<PeerCounts, kRanks> none_yet;
@@ -252,7 +252,7 @@ TEST_CASE("keys that ranks ask for are taken with their tables", "[gpu]") {
                              .blocks = blocks.data(),
                              .received_bytes = received.data(),
                              .lists = {.list_bytes = sent.data(),
-                                       .counts = wanted.data(),
+                                       .counts = own_counts.data(),
                                        .vector_bytes = wanted_bytes.data()},
                              .requested = {.counts = counts.data(),
                                            .vector_bytes = bytes.data(),

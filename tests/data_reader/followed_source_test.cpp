@@ -61,7 +61,7 @@ TEST_CASE("files come in the order of their names, each once, until _END") {
   CHECK(source.bytes_read() >= 36 * (folder.bytes() / 50));
 }
 
-TEST_CASE("a file whose turn is over is told of once") {
+TEST_CASE("a file whose turn is over is reported once") {
   const FolderFixture folder;
   folder.put("a.bin", 3);
   folder.put("m.bin", 3);

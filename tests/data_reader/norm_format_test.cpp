@@ -139,7 +139,7 @@ TEST_CASE("a file list is read, its paths resolved") {
   CHECK(list("2\r\n  a.norm\t\r\n\r\n./sub/b.norm") == both);
   CHECK(list("1\n/x/y.norm\n") == std::vector<std::string>{"/x/y.norm"});
   CHECK(list("1\nwith blanks.norm\n")[0] == folder / "with blanks.norm");
-  // What is not beside the list may be in the working directory.
+  // A file that is not in the list's folder may be in the working directory.
   const fs::path before = fs::current_path();
   fs::create_directory(folder / "work");
   std::ofstream(folder / "work/c.norm") << "x";

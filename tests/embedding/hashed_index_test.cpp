@@ -100,7 +100,7 @@ TEST_CASE("a full table names layer, key, slot and size") {
       {"emb", "is full", "key 60 of table 1", "all 3 rows", "raise max_vocabulary_size_per_gpu"});
 }
 
-TEST_CASE("keys without a row have their first values in a lookup") {
+TEST_CASE("keys without a row have their initial values in a lookup") {
   ThreadPool pool(2);
   for (const auto combiner : {embedding::Combiner::kSum, embedding::Combiner::kMean}) {
     HashedCase c({.pool = &pool}, {1, 4, 2}, 5, 5000, combiner);
@@ -170,7 +170,7 @@ TEST_CASE("lookups and updates of hashed rows have the bits of full tables") {
   }
 }
 
-TEST_CASE("assigned keys have the rows of their order and first values") {
+TEST_CASE("assigned keys have the rows of their order and initial values") {
   ThreadPool pool(1);
   HashedCase c({.pool = &pool}, {1, 1}, 2, 4);
   (void)c.take_list({{1, 9}}, true);

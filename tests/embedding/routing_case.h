@@ -14,7 +14,7 @@
 
 namespace hlite::test {
 
-// With slots before and behind the layer's, which are none of its business.
+// With slots of other layers before and after the layer's.
 class RoutingCase {
  public:
   static constexpr int64_t kMaxSamples = 97;
@@ -30,7 +30,7 @@ class RoutingCase {
 
   [[nodiscard]] const embedding::SlotLayout& tables() const { return tables_; }
   [[nodiscard]] const embedding::RowPlacement& placement() const { return placement_; }
-  // Of the same tables, as if their rows came as keys come.
+  // The same tables as hashed tables.
   [[nodiscard]] embedding::RowPlacement hashed_placement() const {
     return embedding::RowPlacement::by_key(tables_, ranks_, tables_.total_rows,
                                            static_cast<embedding::KeyOwner>(round_ % 3));
@@ -102,8 +102,8 @@ class RoutingCase {
 // By the definition, with sets and maps.
 struct ExpectedRoute {
   struct Row {
-    int rank = -1;                      // that lists it; -1: a copied row
-    int64_t at = 0;                     // in its list; of a copied one its number
+    int rank = -1;                      // that lists it; -1: a replicated row
+    int64_t at = 0;                     // in its list; of a replicated one its number
     std::vector<int64_t> samples = {};  // that look it up, one entry a lookup
   };
   std::vector<std::map<uint32_t, Row>> rows;  // [tables] by key

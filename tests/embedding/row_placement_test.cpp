@@ -82,7 +82,7 @@ TEST_CASE("keys that are not known beforehand are spread by key, table or part")
             share[static_cast<size_t>(q)] = (1024 + ranks - 1 - q) / ranks / 1024.0;
         CHECK(placement.key_share(s) == share);
       }
-      for (int q = 0; q < ranks; ++q)  // an index has room for one key at least
+      for (int q = 0; q < ranks; ++q)  // an index holds one key at least
         CHECK(placement.rows_of(q) == (by == KeyOwner::kByPart
                                            ? layout.total_rows
                                            : std::max<int64_t>(held[static_cast<size_t>(q)], 1)));

@@ -53,7 +53,7 @@ inline std::vector<float> rows_of(const EmbeddingTables& tables) {
 struct StepsOptions {
   int64_t capacity = 0;
   FloatType wire = FloatType::kFloat;
-  int64_t hashed_rows = 0;                      // of a rank, where rows come as keys come; else 0
+  int64_t hashed_rows = 0;                      // of a rank, for hashed tables; else 0
   KeyOwner owner = KeyOwner::kByKey;            // and there
   bool gathers = false;                         // every rank gets all keys
   comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
@@ -188,7 +188,7 @@ inline std::ptrdiff_t place_in(const SlotLayout& layout, int64_t slot, uint32_t 
   return (layout.offset[static_cast<size_t>(slot)] + key) * kStepWidth;
 }
 
-// The tables after an iteration in which each rank had so many samples, from the first values.
+// The tables after an iteration in which each rank had so many samples, from the initial values.
 inline std::vector<float> updated(std::vector<float> rows, const std::vector<int64_t>& samples) {
   const SlotLayout layout = steps_spec().layout;
   std::vector<float> sums(rows.size());
@@ -288,7 +288,7 @@ void check_gathered(const OnRanks& on_ranks) {
     }
 }
 
-// Lists with room for one row: nothing changes, then there is room.
+// Lists with a capacity of one row: nothing changes, then the capacity is grown.
 template <typename OnRanks>
 void check_growth(const OnRanks& on_ranks, bool gathers) {
   INFO("gathers " << gathers);
@@ -318,7 +318,7 @@ void check_growth(const OnRanks& on_ranks, bool gathers) {
   for (size_t q = 0; q < kRanks; ++q) {
     CHECK(capacity_exceeded[q] == std::array{true, false});
     CHECK(grown[q] == grown[0]);
-    CHECK(grown[q].find("room for 1;") != std::string::npos);
+    CHECK(grown[q].find("capacity 1;") != std::string::npos);
   }
 }
 

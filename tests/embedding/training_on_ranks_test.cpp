@@ -313,7 +313,7 @@ constexpr FloatType kNarrowTypes[] = {FloatType::kBf16, FloatType::kFp16};
 
 }  // namespace
 
-TEST_CASE("a step of tables in 16 bits ends beside the definition's, for every rule") {
+TEST_CASE("a step of tables in 16 bits is close to the definition's, for every rule") {
   for (const FloatType type : kNarrowTypes)
     for (const auto& rule : test::all_rules())
       for (const bool sweep : {false, true}) {

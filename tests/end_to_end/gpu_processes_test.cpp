@@ -109,7 +109,7 @@ TEST_CASE("NCCL sums gradients where the order of sums is given up") {
   check_contains(refused.err, {"cannot load NCCL"});
 }
 
-TEST_CASE("room that lists need between processes is made, and nothing is lost") {
+TEST_CASE("the capacity of lists between processes is grown, and nothing is lost") {
   Golden run("dlrm_fused");
   const Words ample = ranks_of("IB_NVLink_Hierarchical");
   const Words little =
@@ -209,7 +209,7 @@ TEST_CASE("a process that is killed ends the others") {
   const auto result = program.wait();
   CHECK(result.code != 0);
   CHECK(!result.err.empty());
-  while (!trainers(config).empty()) usleep(10'000);  // those that were told to end may take a while
+  while (!trainers(config).empty()) usleep(10'000);  // those that were stopped may take a while
 }
 
 }  // namespace hlite::test

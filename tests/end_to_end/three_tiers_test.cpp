@@ -15,7 +15,7 @@ BeyondMemory in_three_tiers(Changes changes) {
   return BeyondMemory(std::move(changes), kFourGpus, /*disk=*/true);
 }
 
-// Each GPU's and host's memory has room for so much more than the least.
+// Each GPU's and host's memory exceeds the minimum by so much.
 std::string with_more(const BeyondMemory& run, double gpu_gb, double host_gb) {
   const std::string gpu = run.min_gigabytes(run.memory("1e-6")),
                     host = run.min_gigabytes(run.memory(gpu, "1e-6"));
@@ -59,7 +59,7 @@ TEST_CASE("three tiers: the same weights for every optimizer, at the least memor
     run.train({"solver.max_iter=70"}, "whole");
     run.train({least}, "there", {"--resume", run / "whole.save"});
     CHECK((run.exported("there") == run.exported("memory")));
-    // Room for all rows on the host is two tiers, and room for all of them on the GPU is one.
+    // Two tiers if all rows fit on the host, and one if all fit on the GPU.
     for (const std::string& all :
          {run.memory(run.min_gigabytes(run.memory("1e-6")), "1"), run.memory("1", "1")}) {
       run.train({all}, "all", {"--resume", run / "half.save"});

@@ -1,7 +1,7 @@
 // libFuzzer target: arbitrary bytes as a Norm file, and as a file list. They are read to values in
 // their ranges, or refused by a DataError; records passed over have the size of those decoded.
 //
-// Input: 3 bytes that choose the config, then the file behind its header. Every other input gets
+// Input: 3 bytes that choose the config, then the file after its header. Every other input gets
 // its checksums put right, else nothing but the first one would ever be seen.
 #include <algorithm>
 #include <cmath>

@@ -190,7 +190,7 @@ TEMPLATE_TEST_CASE("Tanh agrees with the definition, forward and backward, in pl
 TEMPLATE_TEST_CASE("GELU agrees with the definition, forward and backward, in place too", "[gpu]",
                    float, bf16, fp16) {
   using T = TestType;
-  // The tail is x times a small number, whose argument is rounded: up to 2^-24 x^2 beside it.
+  // The tail is x times a small number, whose argument is rounded: up to 2^-24 x^2 in addition.
   const Tolerance tolerance = {double{kMin<T>} / 2, kRounding<T> + 256 * kRounding<float>};
   for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values(n, 1);

@@ -112,12 +112,12 @@ TEST_CASE("the first failure is rethrown, later steps are left out, and the next
   add("bad", Lane::kEmbedding, a, a, [&](const StepContext&) {
     if (fails) raise<DataError>("no good");
   });
-  // As a collective does: waits until somebody ends it.
+  // Waits like a collective, until another lane ends it.
   add("blocked", Lane::kComm, b, b, [&](const StepContext&) {
     std::unique_lock lock(mutex);
     if (fails) changed.wait(lock, [&] { return !reason.empty(); });
   });
-  add("behind", Lane::kCompute, a, b, [&](const StepContext&) { ++ran; });
+  add("after", Lane::kCompute, a, b, [&](const StepContext&) { ++ran; });
   plan.finalize();
   CHECK(test::message_of<DataError>([&] { executor.run(plan, {}); }) == "no good");
   CHECK(reason == "no good");

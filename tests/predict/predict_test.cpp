@@ -26,7 +26,7 @@ using test::ProgramResult;
 using test::scores_in;
 using test::SmallRun;
 
-// The number behind `name` in the last line that has it.
+// The number after `name` in the last line that has it.
 double number_after(const std::string& text, const std::string& name) {
   const size_t at = text.rfind(name);
   INFO(text);
@@ -166,7 +166,7 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   REQUIRE(binary.code == 0);
   const std::vector<double> scores = scores_in(binary.out);
   REQUIRE(scores.size() == 301);
-  // The checkpoint's own config names the manifest beside the working directory.
+  // The checkpoint's own config names the manifest relative to the working directory.
   for (const char* batch : {"64", "8192"}) {
     const auto lines = predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv",
                                      "--out", "-", "--batch", batch});
@@ -210,7 +210,7 @@ TEST_CASE("a checkpoint that has the preparation in it scores text and records a
   const auto by_folder =
       predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv", "--out", "-"});
   REQUIRE(by_folder.code == 0);
-  // The data move away, as to another machine; gzip and records are told from text.
+  // The data move away, as to another machine; gzip and records are distinguished from text.
   std::filesystem::rename(run / "data", run / "gone");
   REQUIRE(test::run_program({"/bin/sh", "-c", "gzip -k b.csv"}, run.path()).code == 0);
   for (const char* input : {"b.csv", "b.csv.gz", "gone/val.bin"}) {

@@ -30,10 +30,10 @@ TEST_CASE("scores are written as text that reads back as the same floats") {
 
 TEST_CASE("columns may stand in front of the scores of text, not of an array") {
   const test::TemporaryDirectory folder;
-  const std::vector<std::string> beside{"a,1", "\"b\n\",2", ",3"};
+  const std::vector<std::string> extra_columns{"a,1", "\"b\n\",2", ",3"};
   const auto file = open_score_file(folder / "s.csv");
   file->set_extra_columns("user,item");
-  file->add(kFirst, beside);
+  file->add(kFirst, extra_columns);
   file->close();
   CHECK(test::read_text(folder / "s.csv") == "user,item,score\na,1,0.1\n\"b\n\",2,1\n,3,0\n");
   CHECK(takes_columns("-"));

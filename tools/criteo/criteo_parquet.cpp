@@ -220,10 +220,10 @@ class CriteoColumn final : public ColumnParser {
   const ValueType type_;
   const int16_t max_defined_;
   const criteo::KeyRange range_;
-  // Of the piece:
+  // Members for the piece:
   std::vector<int64_t> empty_;  // values that are tokens without characters
   std::vector<BadValue> bad_;
-  // Of the dictionary:
+  // Members for the dictionary:
   const Text* dictionary_ = nullptr;
   std::vector<uint32_t> values_;
   std::vector<uint32_t> sizes_;  // kByItself: empty, or not of the format

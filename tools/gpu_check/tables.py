@@ -17,7 +17,7 @@ def read_numbers(path):
 
 
 def results_table(ours, theirs):
-    """A row for each run of train_bench, beside the fastest variant of PyTorch with the same keys and batch."""
+    """A row for each run of train_bench, compared with the fastest variant of PyTorch with the same keys and batch."""
     lines = ["| precision | keys | batch | samples/s | without graph | host, us | % of floor | evaluation, samples/s "
              "| lookups and updates/s | PyTorch, samples/s | ratio |", "|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in ours:

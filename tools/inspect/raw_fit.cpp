@@ -119,7 +119,7 @@ class RawFit {
           fmt::format(
               "expected a multiple of {} bytes, found {}: {} records and {} bytes of another",
               format_.describe_record(), file_.bytes, file_.bytes / record, rest),
-          "the file was cut short, or has something behind its end: copy or prepare it again");
+          "the file was cut short, or has extra bytes at its end: copy or prepare it again");
     }
     return false;
   }

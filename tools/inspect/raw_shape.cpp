@@ -10,7 +10,7 @@ constexpr uint32_t kFloatOne = 0x3f800000;
 constexpr int64_t kFewestRecords = 8;  // that a record size is believed from
 
 // Floats between 2^-37 and 2^33 in magnitude. Integers below 2^26 look like floats below 1e-31,
-// small negative ones like no number at all.
+// small negative ones like NaN.
 bool looks_float(uint32_t word) {
   const uint32_t exponent = word >> 23 & 255;
   return exponent >= 90 && exponent <= 160;

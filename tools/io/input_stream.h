@@ -1,8 +1,8 @@
 // InputStream: the bytes of a file or of standard input, decompressed.
 //
 // Rows of a Parquet file are written as lines (parquet_text.h). gzip (also several members) and
-// zstd (also several frames, skippable ones too) are told by their first bytes; everything else is
-// plain.
+// zstd (also several frames, skippable ones too) are recognized by their first bytes; everything
+// else is plain.
 #pragma once
 
 #include <cstddef>

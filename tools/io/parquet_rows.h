@@ -8,7 +8,7 @@
 
 namespace hlite::tools {
 
-// Of one row group, by one thread.
+// Reads one row group, on one thread.
 class ParquetRows {
  public:
   ParquetRows(const data::parquet::ParquetFile& file, int group, int column)

@@ -13,7 +13,7 @@ namespace {
 using criteo::kDense;
 using criteo::kSlots;
 
-// Streams of the random numbers behind columns without a profile.
+// Streams of the random numbers of columns without a profile.
 constexpr uint64_t kTokenShape = 0x500, kIntegerShape = 0x400;
 constexpr int64_t kMaxCategories = 39999998;  // tokens are distinct modulo 40,000,000
 // Columns of fewer categories have no missing values unless a profile says so.

@@ -29,7 +29,7 @@ constexpr int64_t kChunkRows = 4096;
 constexpr int kMaxLineBytes = 2 + 12 * criteo::kDense + 9 * criteo::kSlots;
 
 char* append_integer(uint32_t value, char* to) {
-  // Most of Criteo's integers are small.
+  // The majority of Criteo's integers are small.
   if (value < 10) {
     *to = static_cast<char>('0' + value);
     return to + 1;

@@ -94,7 +94,7 @@ struct LawSegment {
 
 // Makes segments of falling means, with the shares that the profile has seen.
 std::vector<LawSegment> segments_of(int64_t ranks, const SkewProfile& profile) {
-  // A share of 1 that was seen on a sample leaves room for half a value of it.
+  // A share of 1 that was seen on a sample allows half a value of it.
   const double unseen = profile.draws > 0 ? 0.5 / static_cast<double>(profile.draws) : 0.0;
   std::vector<LawSegment> segments;
   double before = 0;  // share of the segments so far

@@ -100,7 +100,7 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   param->choice("bias_init", &options.bias_init, named_initializers(), "Initializer of the biases.",
                 otherwise(kUniform));
   param->accept("num_output",
-                "Accepted, without effect: later versions write it beside `num_outputs`.");
+                "Accepted, without effect: later versions write it in addition to `num_outputs`.");
   const bool each_has_rate = param->has("dropouts");
   param->finish();
   if (whole.bottoms.empty() || whole.tops.empty()) return {};

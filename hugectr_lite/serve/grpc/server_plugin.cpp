@@ -268,7 +268,7 @@ struct Call final : ::grpc::ServerGenericBidiReactor {
                                 "contents, found " +
                                     std::to_string(raw) + " of " +
                                     std::to_string(message.inputs_size()) +
-                                    (typed ? " beside contents" : "")));
+                                    (typed ? " in addition to contents" : "")));
       }
       const InferViews views(message);
       request.model = message.model_name();

@@ -120,7 +120,7 @@ void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings)
       "an embedding layer (HybridSparseEmbedding, LocalizedSlotSparseEmbeddingOneHot or ...Hash)";
   if (config.layers.empty())
     config::fail_at(*config.root.find("layers"),
-                    fmt::format("expected {} behind the Data layer, found none", wanted));
+                    fmt::format("expected {} after the Data layer, found none", wanted));
   network::make_layers(*config.layers[0], config.strict);  // has the words for an unknown type
   config::fail_expected(*config.layers[0]->find("type"), wanted);
 }

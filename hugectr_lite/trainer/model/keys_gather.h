@@ -4,7 +4,7 @@
 //
 //   keys_gather      keys of every rank -> [batch of all ranks, key columns]            comm
 //
-// A rank sends the room of its samples, whether a batch fills it or not: the sizes are the same on
+// A rank sends a full block of samples, whether a batch fills it or not: the sizes are the same on
 // all ranks.
 #pragma once
 

@@ -30,7 +30,7 @@ namespace hlite::trainer {
 struct ModelRanks {
   comm::RankContext context = {};
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
-  std::function<bool()> stop_request = {};      // whether this rank was asked to
+  std::function<bool()> stop_request = {};      // true if this rank shall stop
   RowTiers tiers = {};
   bool steps_of_gpu = false;  // of the network, as GPUs have them: to look at, not to run
 };

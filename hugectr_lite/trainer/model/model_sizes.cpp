@@ -12,7 +12,7 @@
 namespace hlite::trainer {
 namespace {
 
-// The rows that all ranks have room for.
+// The row capacity of all ranks together.
 int64_t rows_held(const Model& model, const embedding::EmbeddingLayer& layer) {
   return layer.hashed() ? layer.hash_capacity() * model.ranks() : layer.layout().total_rows;
 }

@@ -1,5 +1,5 @@
-// The size of a model, known before it takes memory: layers, tables, buffers, and whether a GPU has
-// room for it.
+// The size of a model, known before it takes memory: layers, tables, buffers, and whether it fits
+// on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct LayerSize {
 };
 std::vector<LayerSize> layer_sizes(const Model& model);
 
-// One table of an embedding layer, of all ranks together; of a hashed layer what all ranks have
-// room for, as one.
+// One table of an embedding layer, of all ranks together; of a hashed layer the capacity of all
+// ranks, as one.
 struct TableSize {
   std::string name;
   int64_t rows = 0, bytes = 0;  // bytes of the rows, optimizer states left out

@@ -12,7 +12,7 @@ namespace {
 
 using plan::BufferId;
 
-// Floats of a buffer from element `first` on: in host memory, or behind copies from and to a GPU.
+// Floats of a buffer from element `first` on: in host memory, or by copies from and to a GPU.
 TensorRef tensor_at(const Model& model, std::string name, std::vector<int64_t> shape, BufferId id,
                     int64_t first = 0) {
   TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
@@ -91,7 +91,7 @@ std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
     }
     for (size_t i = 1; i < keys.size(); ++i)
       if (keys[i] <= keys[i - 1])
-        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} behind {}",
+        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} after {}",
                          file.name(), table, keys[i], keys[i - 1]);
     return keys;
   };

@@ -140,14 +140,14 @@ void check_options(const config::TrainConfig& config, const Options& options,
   if (reasons.size() == before) check_model_data(data, options, config.data.follow);
 }
 
-// Returns the samples of the whole evaluation, as far as config and file tell.
+// Returns the samples of the whole evaluation, as far as config and file say.
 int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
   int64_t samples = config.solver.eval_samples();
   samples = std::min(samples, config.data.eval_num_samples.value_or(samples));
   return file.samples < 0 ? samples : std::min(samples, file.samples);
 }
 
-// The GPU to report about; absent_gpu() where one was asked for and is not here, null for the CPU.
+// The GPU to report about; absent_gpu() if one is requested and is not here, null for the CPU.
 // What is missing is added to `reasons`.
 const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Options& options,
                                    Lines& reasons) {

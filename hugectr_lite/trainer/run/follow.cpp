@@ -22,7 +22,7 @@ struct FoundFile {
   std::array<char, 256> name = {};
 };
 
-// Waits a second, or less if this process is asked to stop.
+// Waits a second, or less on a stop request.
 void wait_for_files() {
   constexpr auto kLook = std::chrono::milliseconds(50);
   for (int i = 0; i < 20 && !InterruptGuard::requested(); ++i) std::this_thread::sleep_for(kLook);

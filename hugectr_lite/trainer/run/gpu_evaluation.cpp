@@ -44,7 +44,7 @@ GpuEvaluation::GpuEvaluation(const cuda::Backend& gpu, int64_t max_samples)
   gpu.event_create(&collected_);
 }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 GpuEvaluation::~GpuEvaluation() {
   cuda::Failure ignored;
   if (stream_) (void)gpu_.stream_synchronize.entry(&ignored, stream_);

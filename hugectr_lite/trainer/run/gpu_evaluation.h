@@ -1,5 +1,5 @@
 // GpuEvaluation: scores and labels of an evaluation set, collected on a GPU chunk by chunk, and
-// their metrics, computed there beside whatever the device is given next.
+// their metrics, whose computation overlaps the device's next work.
 //
 //   evaluation.begin();
 //   for each chunk { model.evaluate(...);  copy_outputs(model, n, evaluation.next(n)); }
@@ -39,8 +39,8 @@ class GpuEvaluation {
   // Returns the place of the next n samples.
   [[nodiscard]] OutputsPlace next(int64_t n);
   [[nodiscard]] int64_t samples() const { return samples_; }
-  // Issues the metrics of the set, behind all that was put on the stream `behind`, on a stream of
-  // its own, and returns.
+  // Issues the metrics of the set on a stream of its own, after all earlier work of the stream
+  // `after`, and returns.
   void start(void* after);
   // Waits until they are done.
   void wait();

@@ -1,7 +1,7 @@
 // GpuMonitor: power, clocks, temperature and slowdowns of the GPUs that a process trains on, as the
 // driver's management library has them (NVML, libnvidia-ml.so.1; names and numbers are those of its
 // header nvml.h). The library is opened at run time, so that a program needs neither it nor its
-// header; what it does not have, or does not tell, is left out.
+// header; what it does not have, or does not report, is left out.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace hlite::trainer {
 struct GpuState {
   int device = 0;  // as solver.gpu counts
   std::optional<double> watts = {}, sm_mhz = {}, memory_mhz = {}, celsius = {};
-  // Why it is slower than it could be, in words; not for being idle or told to.
+  // Reasons for a lower clock, in words, other than being idle or a user's setting.
   std::vector<std::string> slowed_by = {};
 };
 

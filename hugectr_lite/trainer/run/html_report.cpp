@@ -92,7 +92,7 @@ void HtmlReport::failed(const std::string& why) {
   write();
 }
 
-// Beside its place, then there.
+// Written under a temporary name, then renamed.
 void HtmlReport::write() {
   const std::string half = path_ + ".part";
   std::filesystem::remove(half);
@@ -206,7 +206,7 @@ std::string HtmlReport::step_section() const {
       "<p><b>Bound by {}.</b> What would help: {}.</p>\n<p class=\"soft\">Mean of {} iterations, "
       "rank "
       "0; {:.3f} ms of steps. Floors: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s of a copy, "
-      "measured behind the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
+      "measured after the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
       html_escaped(verdict.bound), html_escaped(verdict.change), steps_.iterations, all * 1e3,
       steps_.rates.flops * 1e-9, steps_.rates.bytes * 1e-9, large);
   if (small_steps > 0)
@@ -247,7 +247,7 @@ std::string HtmlReport::vocabulary_section() const {
     }
   std::string rows =
       header({"layer", "rows", "most rows", "keys counted", "rows that came", "left unused",
-              "left as rare", "left as small", "left for room", "requests without a row"});
+              "left as rare", "left as small", "evicted when full", "requests without a row"});
   for (const auto& [name, n] : last) {
     rows += "<tr>" + cell(html_escaped(name));
     for (const int64_t number : {n.rows, most[name], n.candidates, n.inserted, n.expired, n.rare,

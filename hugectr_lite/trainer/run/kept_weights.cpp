@@ -25,15 +25,15 @@ void KeptWeights::keep(const std::string& name) {
   struct {
     FileSum sum;
     int64_t length;
-  } told{.sum = trainer_.write_tensors(path, tensors), .length = std::ssize(path)};
+  } written{.sum = trainer_.write_tensors(path, tensors), .length = std::ssize(path)};
   const comm::RankContext& ranks = trainer_.ranks();
   if (ranks.ranks() > 1) {
     const Exec exec = trainer_.exec();
-    ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&told, 1)), 0);
-    path.resize(static_cast<size_t>(told.length));
+    ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&written, 1)), 0);
+    path.resize(static_cast<size_t>(written.length));
     ranks.world->broadcast(exec, std::as_writable_bytes(std::span(path)), 0);
   }
-  adopt(std::make_unique<ReadFile>(path), told.sum);
+  adopt(std::make_unique<ReadFile>(path), written.sum);
   if (ranks.ranks() > 1) ranks.world->barrier();  // all have it open
 }
 

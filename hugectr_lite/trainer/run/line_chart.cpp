@@ -40,9 +40,9 @@ class Axes {
     empty_ = x_.low > x_.high;
     if (empty_) return;
     if (chart.from_zero) y_.take(0);
-    const double room = std::max((y_.high - y_.low) * 0.06, std::abs(y_.high) * 1e-3 + 1e-12);
-    y_.high += room;
-    if (!chart.from_zero || y_.low < 0) y_.low -= room;
+    const double margin = std::max((y_.high - y_.low) * 0.06, std::abs(y_.high) * 1e-3 + 1e-12);
+    y_.high += margin;
+    if (!chart.from_zero || y_.low < 0) y_.low -= margin;
     if (x_.low == x_.high) x_.low -= 1, x_.high += 1;
   }
   [[nodiscard]] bool empty() const { return empty_; }

@@ -109,9 +109,9 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
   const int64_t evaluation =
       run.eval_samples == 0 || many ? 0 : GpuEvaluation::device_bytes(gpu, run.eval_samples);
   const int64_t needed = m.total();
-  // Without room for it the CPU computes the metrics.
+  // If it does not fit, the CPU computes the metrics.
   const bool on_host = many || (here && needed + evaluation > free);
-  const std::string left = "no room: the CPU computes the metrics";
+  const std::string left = "too little memory: the CPU computes the metrics";
   text += line("evaluation scores and metrics", evaluation, on_host ? left : about);
   text += line("total", needed + (on_host ? 0 : evaluation),
                here ? fmt::format("({} of {} free)", bytes_text(free), bytes_text(total)) : "");

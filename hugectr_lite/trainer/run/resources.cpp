@@ -39,7 +39,7 @@ int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank) {
                    [static_cast<size_t>(topology.local_of(rank.rank))];
 }
 
-// The highest number of a GPU that the config asks for.
+// The highest number of a GPU in the config.
 static int highest_gpu(const config::SolverConfig& solver) {
   int highest = 0;
   for (const auto& row : solver.gpu)

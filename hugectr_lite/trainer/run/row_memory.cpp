@@ -108,7 +108,7 @@ std::vector<std::string> folder_paths(const RowMemorySetup& s) {
   return paths;
 }
 
-// The first local folder with enough room; else the local one with the most; else another one, but
+// The first local folder with enough space; else the local one with the most; else another one, but
 // not one that is memory.
 const ScratchFolder* choose_folder(const std::vector<ScratchFolder>& folders, int64_t bytes) {
   const ScratchFolder* best = nullptr;
@@ -205,8 +205,8 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& 
     return decision;
   }
   require_local_updates(whole);
-  const int64_t beside = ranks_here(s.config) * bytes_outside(s, whole),
-                host_needed = rows + beside;
+  const int64_t outside = ranks_here(s.config) * bytes_outside(s, whole),
+                host_needed = rows + outside;
   const bool disk = host_needed > host && may_use_disk(whole);
   if (host_needed > host && !disk)
     raise<ConfigError>(
@@ -218,7 +218,7 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& 
   memory.automatic = true;
   memory.gpu_gb = static_cast<double>(for_rows) * 1e-9;
   if (disk) {
-    const int64_t in_host = std::max<int64_t>(0, host - beside),
+    const int64_t in_host = std::max<int64_t>(0, host - outside),
                   free = add_disk(s, available, in_host, decision);
     decision.lines.push_back(fmt::format(
         "{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), {} of {} "

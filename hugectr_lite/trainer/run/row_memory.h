@@ -29,7 +29,7 @@ struct RowMemorySetup {
   comm::RankContext ranks = {};
 };
 
-// The room for a run: the minimum over all machines and GPUs that it uses.
+// The memory available for a run: the minimum over all machines and GPUs that it uses.
 struct ScratchFolder {
   std::string path;
   DiskFolder disk;

@@ -1,5 +1,5 @@
 // The part of `train` around a TrainingLoop: its messages before and after, and the files that its
-// options ask for at the end.
+// options request at the end.
 #include <algorithm>
 #include <cstdio>
 
@@ -36,7 +36,7 @@ void announce(Trainer& trainer, bool keeps_model) {
     static_cast<void>(outputs->snapshot(""));  // claims their place now
   if (!keeps_model)
     trainer.progress().line(
-        "the trained model will not be kept: no --save, no --export and no snapshot was asked for");
+        "the trained model will not be kept: no --save, no --export and no snapshot was requested");
   if (const std::string text = precision_text(trainer.model()); !text.empty())
     trainer.progress().line(text);
   const Evaluator* const evaluator = trainer.evaluator();

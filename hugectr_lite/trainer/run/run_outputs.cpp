@@ -233,7 +233,7 @@ void RunOutputs::check_free_space(std::span<const TensorRef> weights,
     if (statvfs(space.directory.c_str(), &system) != 0) continue;
     const auto free = static_cast<double>(system.f_bavail) * static_cast<double>(system.f_frsize);
     if (static_cast<double>(space.needed) > free)
-      raise<FileError>("{}: expected room for {} of weights and optimizer states, found {} free",
+      raise<FileError>("{}: expected {} of free space for weights and optimizer states, found {}",
                        space.directory, bytes_text(space.needed),
                        bytes_text(static_cast<int64_t>(free)));
   }

@@ -146,9 +146,9 @@ void Trainer::agree_on_start() {
 }
 
 bool Trainer::agree_to_stop() {
-  float wanted = InterruptGuard::requested() ? 1 : 0;
-  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&wanted, 1});
-  return wanted > 0;
+  float requests = InterruptGuard::requested() ? 1 : 0;
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&requests, 1});
+  return requests > 0;
 }
 
 void Trainer::open_data() {

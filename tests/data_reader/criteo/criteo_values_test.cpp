@@ -13,7 +13,7 @@ namespace {
 
 using data::parquet::Text;
 
-// Numbers of every length, and those beside the powers of 10 and 16.
+// Numbers of every length, and those next to the powers of 10 and 16.
 template <typename T>
 std::vector<T> numbers_in(int64_t least, int64_t most) {
   std::vector<T> numbers;

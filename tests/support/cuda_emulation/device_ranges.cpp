@@ -79,7 +79,7 @@ int file_of_nans() {
   return file;
 }
 
-// The whole pages of a large block are those of the file until somebody writes to them: workspaces
+// The whole pages of a large block are those of the file until they are written to: workspaces
 // are large, and few look at much of them.
 std::span<std::byte> pages_of(std::byte* data, size_t bytes) {
   constexpr uintptr_t kPage = 4096;
@@ -176,13 +176,13 @@ void* take_range(int device, bool of_pool, size_t bytes) {
     if (base == MAP_FAILED) return nullptr;
     range.base = static_cast<std::byte*>(base);
   }
-  const size_t room = (bytes + 2 * kRedZone + kAlignment - 1) / kAlignment * kAlignment;
-  if (room > kRangeBytes - range.used) return nullptr;
+  const size_t size = (bytes + 2 * kRedZone + kAlignment - 1) / kAlignment * kAlignment;
+  if (size > kRangeBytes - range.used) return nullptr;
   protect(range, true);
   std::byte* const data = range.base + range.used + kAlignment;
-  POISON(range.base + range.used, room + kAlignment);
+  POISON(range.base + range.used, size + kAlignment);
   UNPOISON(data, bytes);
-  range.used += room + kAlignment;
+  range.used += size + kAlignment;
   fill_with_nan(data, bytes);
   return data;
 }

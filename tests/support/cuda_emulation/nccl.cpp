@@ -83,7 +83,7 @@ const char* ncclGetLastError(ncclComm_t comm) {
   return comm ? comm->member->last_error.c_str() : thread_error.c_str();
 }
 
-// What has become of a rank's wish to join.
+// The state of a rank's request to join.
 static ncclResult_t state_of(NcclMember& member) {
   if (std::string why = member.world->refusal(member.rank); !why.empty())
     return refuse(ncclInvalidUsage, std::move(why), &member);

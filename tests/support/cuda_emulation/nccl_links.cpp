@@ -113,9 +113,9 @@ bool NcclLink::read_some() {
     const bool in_head = in_bytes_ < sizeof(in_.head);
     std::byte* const to = in_head ? reinterpret_cast<std::byte*>(&in_.head) + in_bytes_
                                   : in_.body.data() + (in_bytes_ - sizeof(in_.head));
-    const size_t room =
+    const size_t space =
         (in_head ? sizeof(in_.head) : sizeof(in_.head) + in_.body.size()) - in_bytes_;
-    const ssize_t got = recv(socket_, to, room, 0);
+    const ssize_t got = recv(socket_, to, space, 0);
     if (got == 0) return fail("the connection was closed");
     if (got < 0) return later() || fail(std::strerror(errno));
     in_bytes_ += static_cast<size_t>(got);

@@ -16,7 +16,7 @@ std::map<NcclIdentity, bool> made;  // ids of this process
 struct Question {
   int ranks, device, process;
 };
-// Of a message that tells of calls: one after the other.
+// The calls in a message, one after the other.
 struct CallAt {
   NcclCall call;
   NcclPlace place;
@@ -98,7 +98,7 @@ void NcclWorld::end_all() {
   }
 }
 
-// Somebody has connected: its first message says what for.
+// Another process has connected: its first message says what for.
 NcclLink::Handler NcclWorld::greet(const std::shared_ptr<NcclLink>& link) {
   struct Guest {
     std::weak_ptr<NcclLink> link;
@@ -139,7 +139,7 @@ void NcclWorld::attach(const std::shared_ptr<NcclLink>& link) {
   }
 }
 
-// A world in which nobody of this process takes part any more, and which relays for nobody.
+// A world without a rank of this process, which relays for no other process.
 void NcclWorld::forget_if_over() {
   const auto left = [](const auto& entry) { return entry.second.left; };
   const bool all = std::all_of(ranks_.begin(), ranks_.end(), left);
@@ -148,7 +148,7 @@ void NcclWorld::forget_if_over() {
   });
   if (!all_here || (!centre_ && !(all && complete()))) return;
   if (centre_) centre_->close();
-  worlds.erase(identity_);  // whoever runs this holds it by a pointer of his own
+  worlds.erase(identity_);  // the caller holds it by a pointer of its own
 }
 
 // ---- Messages ----
@@ -177,7 +177,7 @@ void NcclWorld::hear(int process, NcclMessage said) {
   const auto self = shared_from_this();
   if (centre_) return apply(said);
   if (kind == Kind::kJoin) return admit(process, std::move(said));
-  // Whoever sends data has noted them; all else counts when the centre has told of it.
+  // The sender of data has noted them; all else counts when the centre has confirmed it.
   relay(said, kind == Kind::kData ? process : 0);
   if (said.head.to <= 0) apply(said);
 }
@@ -309,7 +309,7 @@ void NcclWorld::leave(int rank, bool abort) {
 void NcclWorld::lose(int process, const std::string& why) {
   const auto self = shared_from_this();
   std::erase_if(peers_, [&](const Peer& peer) { return peer.process == process; });
-  if (centre_) {  // nobody can be reached any more
+  if (centre_) {  // no process can be reached any more
     const bool alone = std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.left || here_.contains(entry.first);
     });

@@ -1,9 +1,9 @@
 // A communicator of the emulated NCCL as one process knows it. Its ranks are threads of one process
 // or of several.
 //
-// The process that made the id is the centre: what a rank does (joins, comes to calls, leaves) is
-// told to it, and it tells all processes, itself among them, in one order. So all find the same
-// ranks in disagreement, in the same words. Data go the same way, to those who need them.
+// The process that made the id is the centre: what a rank does (joins, reaches calls, leaves) is
+// reported to it, and it forwards it to all processes, itself among them, in one order. So all find
+// the same ranks in disagreement, in the same words. Data go the same way, to those who need them.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@
 
 namespace hlite::emulation {
 
-// All is for whoever holds StreamQueues::lock().
+// All members REQUIRE StreamQueues::lock().
 class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
  public:
   // A new id, whose centre this process is.
@@ -92,7 +92,7 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   std::shared_ptr<NcclLink> centre_;  // null: it is here
   std::vector<Peer> peers_;           // of the centre
   int processes_ = 1;                 // that the centre has seen
-  int unconfirmed_ = 0;               // calls that the centre has not told of yet
+  int unconfirmed_ = 0;               // calls that the centre has not confirmed yet
 };
 
 }  // namespace hlite::emulation

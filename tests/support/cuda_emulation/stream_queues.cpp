@@ -85,7 +85,7 @@ void StreamQueues::remove(const StreamHandle& stream) {
 
 StreamPoint StreamQueues::end(const StreamHandle& stream) {
   const std::lock_guard lock(mutex);
-  // What holds the stream back is a part of it, though no work has come behind it yet.
+  // What holds the stream back is a part of it, though no work has come after it yet.
   std::erase_if(stream->held_by_, [](const StreamPoint& point) { return point.passed(); });
   if (!stream->held_by_.empty()) {
     Work nothing;
@@ -109,7 +109,7 @@ void StreamQueues::leave_out(const StreamHandle& stream, const StreamPoint& poin
   if (point.queue) stream->left_out_.push_back({point, number});
 }
 
-// Before `next` comes behind what the stream has been told to wait for.
+// Before `next` is ordered after what the stream waits for.
 void StreamQueues::judge_left_out(const StreamHandle& stream, const char* next) {
   for (const auto& [point, number] : std::exchange(stream->left_out_, {})) {
     const auto predecessors = [&](const Predecessors& all) {

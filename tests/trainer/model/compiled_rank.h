@@ -1,4 +1,4 @@
-// The plan of one of several ranks, with nobody to talk to: enough to look at it.
+// The plan of one of several ranks without the others: enough to inspect it.
 #pragma once
 
 #include <memory>

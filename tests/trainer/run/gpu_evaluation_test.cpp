@@ -47,7 +47,7 @@ void collect(GpuEvaluation& evaluation, const cuda::Backend& gpu, void* stream, 
   evaluation.start(stream);
 }
 
-// A model on the CPU or a GPU, with first values, ready to be evaluated.
+// A model on the CPU or a GPU, with initial values, ready to be evaluated.
 struct Evaluated {
   SmallRun files;
   std::unique_ptr<config::TrainConfig> config;

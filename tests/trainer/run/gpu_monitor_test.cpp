@@ -39,7 +39,7 @@ const std::vector<GpuMonitor::Gpu> kTwo = {{0, "EEEE:01:00.0"}, {1, "EEEE:02:00.
 
 }  // namespace
 
-TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, each and together") {
+TEST_CASE("GPUs report power, clocks, temperature, energy and slowdowns, each and together") {
   const Variables of(HLITE_FAKE_NVML_LIBRARY, kValues);
   test::LogCapture log;
   GpuMonitor monitor(kTwo);
@@ -56,7 +56,7 @@ TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, eac
   CHECK(*event.watts == Approx(605.1));
   // A joule more at each of four calls: two at the start, two now.
   CHECK(*event.joules == Approx(2 + 2));
-  CHECK(event.gpus[0].slowed_by.empty());  // idle, and told to
+  CHECK(event.gpus[0].slowed_by.empty());  // idle, and set by the user
   CHECK(event.gpus[1].slowed_by ==
         std::vector<std::string>{"power limit", "temperature, by the driver"});
   check_contains(log.text(), {"GPU 1 is slower than it could be: power limit, temperature, by the "
@@ -71,7 +71,7 @@ TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, eac
   CHECK(log.text().substr(said).find("GPU 1") == std::string::npos);
 }
 
-TEST_CASE("what the driver's library does not tell is left out") {
+TEST_CASE("what the driver's library does not report is left out") {
   const test::LogCapture quiet;
   const auto sample = [](const std::string& library, const std::string& fails) {
     const Variables of(library, kValues, fails);
@@ -116,7 +116,7 @@ TEST_CASE("a library that is named and missing is warned of, the driver's is not
   CHECK(monitor.sample(1).gpus.size() == 1);
 }
 
-TEST_CASE("the metrics file and the page have what GPUs tell") {
+TEST_CASE("the metrics file and the page have what GPUs report") {
   const test::TemporaryDirectory dir;
   const std::string path = dir / "m.jsonl";
   const GpuEvent whole{.iter = 50,
@@ -150,7 +150,7 @@ TEST_CASE("the metrics file and the page have what GPUs tell") {
   CHECK(events.at(2)["gpu_joules"] == 2000);
 }
 
-TEST_CASE("GPUs of a process are told apart by their address on the bus, each once") {
+TEST_CASE("GPUs of a process are identified by their address on the bus, each once") {
   config::SolverConfig solver;
   solver.gpu = {{1, 0}, {0, 2}};
   const test::EmulatedDevices machine(3);

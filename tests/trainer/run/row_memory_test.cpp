@@ -84,7 +84,7 @@ TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several") {
   for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
     INFO(ranks);
     const Machine machine({gpu(ranks)});
-    // The maps of rows, and what is beside the rows, take a part of it.
+    // The maps of rows, and all other memory, take a part of it.
     const int64_t available = 1'000'000'000;
     const RowMemoryDecision decision =
         machine.decide({.host_bytes = available, .folders = {{machine.run.path(), disk(9)}}});
@@ -106,7 +106,7 @@ TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several") {
   }
 }
 
-TEST_CASE("auto takes the first local disk with room, else the one with the most") {
+TEST_CASE("auto takes the first local disk with enough space, else the one with the most") {
   const Machine machine;
   const auto folder = [&](std::vector<trainer::ScratchFolder> folders) {
     return machine.decide({.host_bytes = 900'000'000, .folders = std::move(folders)});

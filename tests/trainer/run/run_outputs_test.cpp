@@ -33,7 +33,7 @@ TEST_CASE("what a run will write must fit its file system, as far as that is kno
   };
   const std::string save = place.run / "c", exported = place.run / "w";
   test::check_contains(problem({.save = save}, 100),
-                       {place.run.path() + ": expected room for 4503599.6 GB", "GB free"});
+                       {place.run.path() + ": expected 4503599.6 GB of free space", "GB"});
   test::check_contains(problem({.export_path = exported}, 100), {"4503599.6 GB"});
   test::check_contains(problem({.export_path = exported, .save = save}, 100), {"9007199.3 GB"});
   test::check_contains(problem({}, 1000000), {"4503599.6 GB"});  // a snapshot

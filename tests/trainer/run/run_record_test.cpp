@@ -27,7 +27,8 @@ class Evaluations : public RunRecord {
 
 }  // namespace
 
-TEST_CASE("a record that cannot be written ends alone, with a warning, and is told of") {
+TEST_CASE(
+    "a record that cannot be written ends alone, with a warning, and is reported at the end") {
   Iterations first, lost, last;
   RunRecords records;
   records.add(std::make_unique<Evaluations>(first));
