@@ -160,8 +160,7 @@ std::vector<int64_t> EmbeddingLayer::find_rows(const config::DataConfig& data) c
   const auto& sizes = data.slot_size_array;
   const int64_t slots = data.sparse[input_].slot_num;
   if (sizes.empty() && !hashed())
-    config::fail_at(table_node(""),
-                    "expected slot_size_array here or in the Data layer, found none");
+    config::fail_at(table_node(""), "slot_size_array is required, here or in the Data layer");
   if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
   const auto first = sizes.begin() + first_slot(data, input_);
   return {first, first + slots};
@@ -190,7 +189,7 @@ void EmbeddingLayer::set_capacity(int64_t ranks) {
   else if (by_slot() && sized)
     spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMax);
   else
-    config::fail_at(table_node(""), fmt::format("expected {}{}, found none", kMaxRows,
+    config::fail_at(table_node(""), fmt::format("{}{} is required", kMaxRows,
                                                 by_slot() ? " or slot_size_array" : ""));
   spec_.init_rows = sized
                         ? spec_.layout.table_rows

@@ -69,7 +69,7 @@ class Session {
       }
       if (!arguments_.batch) arguments_.inspect.batch = config_->solver.batchsize;
     }
-    if (arguments_.files.empty()) raise<ConfigError>("expected files or --config, found neither");
+    if (arguments_.files.empty()) raise<ConfigError>("files or --config are required");
     if (!arguments_.svg.empty() && arguments_.files.size() > 1) {
       raise<ConfigError>("--svg: expected one file, found {}", arguments_.files.size());
     }

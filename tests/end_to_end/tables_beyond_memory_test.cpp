@@ -236,7 +236,7 @@ TEST_CASE("tables beyond memory: what cannot be") {
                  {"solver.embedding_memory", "expected \"auto\" or an object"});
   const BeyondMemory on_gpu({kRules.front()}, kFourGpus);
   check_contains(on_gpu.run({R"(solver.embedding_memory={"host_gb":1,"disk":"."})"}, {}).err,
-                 {"solver.embedding_memory", "gpu_gb where training is on a GPU"});
+                 {"solver.embedding_memory", "gpu_gb is required for training on a GPU"});
 }
 
 }  // namespace hlite::test

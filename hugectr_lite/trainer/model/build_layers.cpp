@@ -46,10 +46,9 @@ void check_memory(const config::TrainConfig& config, const config::EmbeddingMemo
                   const std::vector<std::unique_ptr<EmbeddingLayer>>& layers, bool gpu) {
   if (memory.automatic) return;
   const config::JsonNode& node = *config.root.find("solver")->find("embedding_memory");
-  if (gpu && memory.gpu_gb == 0)
-    config::fail_at(node, "expected gpu_gb where training is on a GPU, found none");
+  if (gpu && memory.gpu_gb == 0) config::fail_at(node, "gpu_gb is required for training on a GPU");
   if (!gpu && memory.disk.empty())
-    config::fail_at(node, "expected host_gb and disk where training is on the CPU, found neither");
+    config::fail_at(node, "host_gb and disk are required for training on the CPU");
   if (!three_tiers(memory, gpu)) return;
   const char* const instead =
       "without host_gb and disk, all rows are in the memory of the host, which any number of GPUs "
