@@ -24,11 +24,11 @@
 // All sizes stay in the memory of the device, so that a run on a GPU can be captured: exchanges
 // have blocks of one capacity, and ops look up how much of a block counts.
 //
-// For hashed tables lists hold keys. An owner finds their rows in the lists
-// of all ranks at once, and gives new keys the next ones in the order of slots, then keys: so its
-// rows depend on the order of the batches alone, and a run that is made again finds what it
-// inserted. A full hashed table sets the same flag as a list that does not fit, on its owner, whose
-// host then ends all ranks (EmbeddingTables::check()).
+// For hashed tables lists hold keys. An owner finds their rows in the lists of all ranks at once,
+// and gives new keys the next ones in the order of slots, then keys: so its rows depend on the
+// order of the batches alone, and a run that is made again finds what it inserted. A full hashed
+// table sets the same flag as a list that does not fit, on its owner, whose host then ends all
+// ranks (EmbeddingTables::check()).
 //
 // Every list carries the length of its sender's longest list, so all ranks learn in the same step
 // if one exceeds the capacity. They set TablesIo::capacity_exceeded: the updates of all layers read

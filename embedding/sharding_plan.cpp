@@ -116,8 +116,7 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
     for (const TableLoad& table : tables_) all += table.rows * options.row_bytes;
     raise<ConfigError>(
         "sharding: the tables need {} bytes, {} of them on every one of {} ranks or nodes, "
-        "expected "
-        "at most {} on each: table {} ({} rows) does not fit",
+        "expected at most {} on each: table {} ({} rows) does not fit",
         all, replicated, options.buckets, options.capacity_bytes, tables_[stuck].name,
         tables_[stuck].rows);
   }

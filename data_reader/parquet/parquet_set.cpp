@@ -80,9 +80,8 @@ NamedColumns columns_of(const config::DataConfig& config, const ParquetSource& s
   }
   if (!source.metadata.empty()) return read_metadata_columns(source.metadata);
   raise<DataError>(
-      "{}: expected a {} in its folder, or \"columns\" in layers[0], to say which columns are labels, "
-      "conts and cats; found "
-      "neither. The file has the columns {}",
+      "{}: expected a {} in its folder, or \"columns\" in layers[0], to say which columns are "
+      "labels, conts and cats; found neither. The file has the columns {}",
       source.files.front(), kMetadataName, ParquetFile(source.files.front()).column_names());
 }
 

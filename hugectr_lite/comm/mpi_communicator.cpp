@@ -312,8 +312,7 @@ extern "C" __attribute__((visibility("default"))) bool hlite_mpi_ranks(
     if (process->processes() != topology->nodes())
       hlite::raise<CommError>(
           "found {} processes, expected one for each row of solver.gpu, which has {}: start it "
-          "with "
-          "mpirun -np {}, or give solver.gpu a list for each process",
+          "with mpirun -np {}, or give solver.gpu a list for each process",
           process->processes(), topology->nodes(), topology->nodes());
     std::vector<MpiCommunicator::Member> members;
     for (int r = 0; r < topology->ranks(); ++r)

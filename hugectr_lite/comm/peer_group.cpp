@@ -117,9 +117,8 @@ void PeerGroup::try_links() {
     if (came[index_of(q)] != mark_of(q))
       raise<DeviceError>(
           "what GPU {} writes does not arrive in the memory of GPU {}, though the driver grants "
-          "access: expected "
-          "{:#x}, found {:#x}; an IOMMU that translates addresses (intel_iommu, amd_iommu) does "
-          "that to GPUs on a bus",
+          "access: expected {:#x}, found {:#x}; an IOMMU that translates addresses (intel_iommu, "
+          "amd_iommu) does that to GPUs on a bus",
           devices_[index_of(q)], device_, mark_of(q), came[index_of(q)]);
 }
 

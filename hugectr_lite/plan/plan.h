@@ -75,7 +75,7 @@ struct Step {
   Lane lane = Lane::kCompute;
   std::vector<BufferId> reads, writes;  // a buffer updated in place stands in both
   std::function<void(const StepContext&)> run = {};
-  double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
+  double flops_per_sample = 0;  // for the roofline in benchmarks; 0: negligible
   double bytes_per_sample = 0;  // main-memory traffic
   SentBytes sends = {};
   TierBytes tier = {};

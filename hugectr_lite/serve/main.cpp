@@ -32,8 +32,7 @@ struct Options {
 void define(CLI::App& app, Options& o) {
   app.add_option("--model", o.models,
                  "A checkpoint, a folder of them as 1/, 2/, ..., of which the newest is served, or "
-                 "exported "
-                 "weights (needs --config), as [NAME=]PATH; repeatable")
+                 "exported weights (needs --config), as [NAME=]PATH; repeatable")
       ->required()
       ->type_name("[NAME=]DIR")
       ->allow_extra_args(false)

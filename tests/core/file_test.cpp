@@ -227,8 +227,8 @@ TEST_CASE("a limit on the size of files is an error at the right offset") {
 }
 
 TEST_CASE("writes that are cut short or interrupted go on") {
-  // A pipe takes 64 KiB at a time, and a timer interrupts the writer while it
-  // waits for the slow reader.
+  // A pipe takes 64 KiB at a time, and a timer interrupts the writer while it waits for the slow
+  // reader.
   const TemporaryDirectory dir;
   const std::string path = dir / "pipe";
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);

@@ -36,7 +36,7 @@ def whole_iterations(session):
         session.checks.program(command, 60, out=numbers)
         last = read_numbers(numbers)[-1]
         return [f"{last['samples_per_s']:,} samples/s, {last['ms']:.4f} ms, "
-                f"{100 * last['floor_ms'] / last['ms']:.0f} % of floor"]
+                f"{100 * last['floor_ms'] / last['ms']:.0f} % of lower bound"]
 
     for precision, alpha, batch in SMALL_RUNS if session.small else RUNS:
         session.checks.check(f"train_bench-{precision}-alpha-{alpha}-batch-{batch}",

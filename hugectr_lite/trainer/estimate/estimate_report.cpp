@@ -126,8 +126,8 @@ std::vector<std::string> cliffs_of(const Machine& machine, const IterationEstima
   if (machine.gpu && ranks_of_node > 1 && machine.in_node.kind == "pcie")
     cliffs.push_back(
         fmt::format("GPUs reach each other over PCIe alone: {:.0f} times slower than by NVLink; a "
-                    "published run "
-                    "on such a machine took 48 times as long. Fewer ranks a node may be faster.",
+                    "published run on such a machine took 48 times as long. Fewer ranks a node may "
+                    "be faster.",
                     known_machines().front().in_node.bytes_per_s / machine.in_node.bytes_per_s));
   if (nodes > 1 && machine.nics < ranks_of_node)
     cliffs.push_back(

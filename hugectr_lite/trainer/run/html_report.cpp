@@ -44,7 +44,7 @@ std::string item(const std::string& name, const std::string& value) {
 }
 // The bar's full length is the longest step.
 std::string step_row(const StepTime& s, const StepVerdict& v, double all, double longest) {
-  const double floor = std::min(v.lower_bound_seconds, s.seconds),
+  const double bound = std::min(v.lower_bound_seconds, s.seconds),
                scale = longest > 0 ? 100 / longest : 0;
   return "<tr>" + cell(html_escaped(s.name)) + "<td class=\"left\">" + s.lane + "</td>" +
          cell(fmt::format("{:.3f}", s.seconds * 1e3)) +
@@ -52,7 +52,7 @@ std::string step_row(const StepTime& s, const StepVerdict& v, double all, double
          cell(fmt::format("{:.1f} %", all > 0 ? 100 * s.seconds / all : 0)) +
          cell(fmt::format("<span class=\"bar\"><i class=\"f\" style=\"width:{:.1f}%\"></i><i "
                           "class=\"r\" style=\"width:{:.1f}%\"></i></span>",
-                          floor * scale, (s.seconds - floor) * scale)) +
+                          bound * scale, (s.seconds - bound) * scale)) +
          words(v.words) + "</tr>\n";
 }
 std::string megabytes(double bytes) { return fmt::format("{:.3f}", bytes * 1e-6); }
@@ -191,8 +191,8 @@ std::string HtmlReport::step_section() const {
     longest = std::max(longest, s.seconds);
   }
   const std::string head =
-      "<tr><th>step</th><th class=\"left\">lane</th><th>ms</th><th>floor, ms</th><th>share</th><th "
-      "class=\"left\">floor and time</th><th class=\"left\">verdict</th></tr>\n";
+      "<tr><th>step</th><th class=\"left\">lane</th><th>ms</th><th>lower bound, ms</th>"
+      "<th>share</th><th class=\"left\">lower bound and time</th><th class=\"left\">verdict</th></tr>\n";
   std::string large = head, small = head;
   int small_steps = 0;
   double small_seconds = 0;
@@ -204,9 +204,8 @@ std::string HtmlReport::step_section() const {
   }
   std::string text = fmt::format(
       "<p><b>Bound by {}.</b> What would help: {}.</p>\n<p class=\"soft\">Mean of {} iterations, "
-      "rank "
-      "0; {:.3f} ms of steps. Floors: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s of a copy, "
-      "measured after the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
+      "rank 0; {:.3f} ms of steps. Lower bounds: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s "
+      "of a copy, measured after the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
       html_escaped(verdict.bound), html_escaped(verdict.change), steps_.iterations, all * 1e3,
       steps_.rates.flops * 1e-9, steps_.rates.bytes * 1e-9, large);
   if (small_steps > 0)

@@ -222,9 +222,8 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& 
                   free = add_disk(s, available, in_host, decision);
     decision.lines.push_back(fmt::format(
         "{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), {} of {} "
-        "available "
-        "on the host hold rows in page-locked memory (host_gb {:.3f}), and the others are on the "
-        "disk {} ({} free)",
+        "available on the host hold rows in page-locked memory (host_gb {:.3f}), and the others "
+        "are on the disk {} ({} free)",
         kAuto, bytes_text(needed), bytes_text(available.gpu_bytes), bytes_text(for_rows),
         memory.gpu_gb, bytes_text(in_host), bytes_text(available.host_bytes), memory.host_gb,
         memory.disk, bytes_text(free)));
@@ -233,8 +232,7 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& 
   static_cast<void>(model_for(s, decision.tiers));  // throws if that is too little
   decision.lines.push_back(
       fmt::format("{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), and "
-                  "all rows are in "
-                  "page-locked memory of the host ({} of {} available)",
+                  "all rows are in page-locked memory of the host ({} of {} available)",
                   kAuto, bytes_text(needed), bytes_text(available.gpu_bytes), bytes_text(for_rows),
                   memory.gpu_gb, bytes_text(rows), bytes_text(available.host_bytes)));
   return decision;
@@ -286,8 +284,7 @@ std::vector<std::string> folder_warnings(const std::string& path, const DiskFold
   if (folder.kind == FolderKind::kMemory)
     warnings.push_back(
         fmt::format("solver.embedding_memory: {} is memory ({}), which rows on a disk are to "
-                    "spare; a folder of "
-                    "a local disk is meant",
+                    "spare; a folder of a local disk is meant",
                     path, folder.file_system.empty() ? "on another node" : folder.file_system));
   if (bytes > folder.free_bytes)
     warnings.push_back(fmt::format(

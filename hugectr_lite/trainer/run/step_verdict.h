@@ -1,4 +1,4 @@
-// The time of a run in words: which step, how far from its floor, what to change.
+// The time of a run in words: which step, how far from its lower bound, what to change.
 #pragma once
 
 #include <string>

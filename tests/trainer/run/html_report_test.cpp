@@ -147,7 +147,7 @@ TEST_CASE("verdicts name what bounds a step and a run") {
   check_contains(verdict_of(products, rates, 1).words, {"close to"});
   CHECK(verdict_of(memory, rates, 2).lower_bound_seconds == Approx(0.8));
   check_contains(verdict_of(memory, rates, 2).words, {"half-way", "memory"});
-  check_contains(verdict_of(memory, MachineRates{1e9, 1e9}, 2).words, {"far from its floor"});
+  check_contains(verdict_of(memory, MachineRates{1e9, 1e9}, 2).words, {"far from its lower bound"});
   CHECK(verdict_of(tiny, rates, 2).words == "small");
   CHECK(verdict_of(exchange, rates, 4).words == "waits for other ranks");
   check_contains(verdict_of(std::vector{products, memory}, rates, 0).bound, {"memory: 67 %"});
