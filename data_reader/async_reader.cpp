@@ -48,7 +48,7 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
   order_ = std::make_unique<BatchOrder>(batches_per_epoch(), options.shuffle, options.seed);
   const int64_t T = plan_.threads, first = options.start_batch;
   make_slots(T * plan_.batches_per_thread);
-  bool told = false;
+  bool reported = false;
   for (int64_t t = 0; t < T; ++t) {
     const IoQueueOptions queue_options{plan_.shape.depth, plan_.shape.alignment};
     auto queue = open ? open(path, queue_options)
@@ -58,9 +58,9 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
     if (const int64_t now = queue->file_size(); now != file_bytes_)
       raise<DataError>("{}: changed while it was opened: {} bytes, then {}", path, file_bytes_,
                        now);
-    if (const std::string why = queue->buffered_because(); !why.empty() && !told) {
+    if (const std::string why = queue->buffered_because(); !why.empty() && !reported) {
       log::info("{}: reading it through the page cache: {}", path, why);
-      told = true;
+      reported = true;
     }
     auto& w = *workers_.emplace_back(std::make_unique<Worker>());
     w.io = std::make_unique<RangeReader>(path, std::move(queue), file_bytes_, plan_.shape,
@@ -103,7 +103,7 @@ void AsyncReader::work(Worker& worker) {
       const Gate now = gate();
       if (now.stop) break;
       start_jobs(worker, now);
-      // Jobs behind an error are nobody's business any more.
+      // Jobs after an error are dropped.
       if (worker.jobs.empty() ? worker.next_position >= now.end
                               : worker.jobs.front().position >= now.end)
         break;
@@ -138,7 +138,7 @@ void AsyncReader::start_jobs(Worker& worker, const Gate& now) {
 
 void AsyncReader::start_job(Worker& worker, int64_t position, int64_t range) {
   const bool epoch_begins = position % batches_per_epoch() == 0 && position > options().start_batch;
-  if (epoch_begins && worker.io->has_grown() && !told_growth_.exchange(true))
+  if (epoch_begins && worker.io->has_grown() && !reported_growth_.exchange(true))
     log::warning("{}: has grown since it was opened with {} bytes; what was added is not read",
                  path_, file_bytes_);
   const HostBatch& batch = begin_batch(position, order_->batch_at(position));

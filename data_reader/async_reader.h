@@ -69,7 +69,7 @@ class AsyncReader final : public BatchRing {
   void start_job(Worker& worker, int64_t position, int64_t range);
   // Decodes a piece of the first job; when that was the last one its batch is ready.
   void decode(Worker& worker);
-  // The error of a position, which ends the work of all threads behind it.
+  // The error of a position, which ends the work of all threads on later positions.
   void give_up(int64_t position);
   // Ends the thread's wait for reads, so that it looks at the gate.
   void wake(Worker& worker);
@@ -82,7 +82,7 @@ class AsyncReader final : public BatchRing {
   std::unique_ptr<BatchOrder> order_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::mutex workers_mutex_;
-  std::atomic<bool> told_growth_ = false;
+  std::atomic<bool> reported_growth_ = false;
 };
 
 }  // namespace hlite::data

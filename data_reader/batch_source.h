@@ -1,5 +1,5 @@
 // A BatchSource gives batches. A source decodes ahead into a ring of slots and hands them out one
-// at a time; what is behind it (which format, which kind of reading) is its own business.
+// at a time. Callers do not see its format or its kind of reading.
 //
 // Which batch next() gives is a pure function of the source's options and of the number of batches
 // handed out before, counted from the very first: a run that resumes at position p sees exactly
@@ -16,7 +16,7 @@
 
 namespace hlite::data {
 
-// A batch in host memory. The views have room for a full batch; rows [size, full) are zero.
+// A batch in host memory. The views have the size of a full batch; rows [size, full) are zero.
 struct HostBatch {
   int64_t first_sample = 0;   // number of its first sample in the file
   int64_t size = 0;           // samples; fewer than a full batch at the end of an epoch
@@ -43,8 +43,8 @@ class BatchBuffer {
   [[nodiscard]] HostBatch& batch() { return batch_; }
   [[nodiscard]] const HostBatch& batch() const { return batch_; }
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
-  // Begins a batch of that many samples: zeroes the rows behind them that the last
-  // batch used, and replaced_keys.
+  // Begins a batch of that many samples: zeroes the later rows that the last batch used, and
+  // replaced_keys.
   void set_size(int64_t size);
 
  private:

@@ -15,7 +15,7 @@ namespace {
 // Few samples take many epochs, whose order is drawn sample by sample, and a penalty on all rows
 // (the recipe of configs/accuracy/adult_*.json); many take a few epochs, and rows are updated where
 // a batch has them.
-constexpr int64_t kManySamples = 200'000, kMostBatch = 8192, kFewestIterations = 32;
+constexpr int64_t kManySamples = 200'000, kMaxBatch = 8192, kFewestIterations = 32;
 
 struct Sizes {
   explicit Sizes(const Manifest& m)
@@ -23,7 +23,7 @@ struct Sizes {
         many(samples >= kManySamples),
         batch(std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(
                                       static_cast<uint64_t>(samples / kFewestIterations))),
-                                  1, many ? kMostBatch : 1024)),
+                                  1, many ? kMaxBatch : 1024)),
         width(many ? 16 : 8),
         hidden(many ? "256, 128" : "64, 32") {}
   int64_t samples;
@@ -126,7 +126,7 @@ class Layers {
     add(R"("type": "Concat", "bottom": ["cross", "hidden"], "top": "both")");
     return logit("both");
   }
-  // A weight beside each vector, and `pairs`: products of vectors, two by two.
+  // A weight for each vector, and `pairs`: products of vectors, two by two.
   std::string wide_and_deep(bool pairs) {
     const int64_t width = sizes_.width, slots = std::ssize(m_.slot_sizes);
     embedding(width + 1);

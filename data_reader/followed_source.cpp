@@ -33,7 +33,7 @@ FollowedSource::FollowedSource(const config::DataConfig& config, std::string fol
                      fs::exists(folder_, error) ? "a file" : "nothing");
 }
 
-FollowedSource::NextFile FollowedSource::look() {
+FollowedSource::NextFile FollowedSource::poll() {
   // Before the names are read: what was written before _END is among them.
   const bool complete = fs::exists(path(kEndFile));
   std::string next;
@@ -43,7 +43,7 @@ FollowedSource::NextFile FollowedSource::look() {
       if (!name.ends_with(ending_) || name.starts_with('.') || name.starts_with('_')) continue;
       if (name > file_) {
         if (next.empty() || name < next) next = name;
-      } else if (passed_.insert(name).second && looked_ && name != file_) {
+      } else if (passed_.insert(name).second && polled_ && name != file_) {
         log::warning("{}: it came after {} had been read, and is not: names must be in order",
                      path(name), file_);
       }
@@ -51,7 +51,7 @@ FollowedSource::NextFile FollowedSource::look() {
   } catch (const fs::filesystem_error& error) {
     raise<FileError>("{}: {}", folder_, error.code().message());
   }
-  looked_ = true;
+  polled_ = true;
   if (!next.empty()) return {Next::kFile, next};
   return {complete ? Next::kEnd : Next::kNothing, ""};
 }

@@ -29,7 +29,7 @@ class FollowedSource final : public BatchSource {
   };
   // Returns what comes after the file that is open, or was open last, without waiting. Warns of a
   // file that has come too late: its name is before that of one which has been read.
-  NextFile look();
+  NextFile poll();
   // Opens a file of the folder, of which `start_batch` batches have been handed out. From here on
   // batches lie in other memory(). Throws what open_source() does.
   void open(const std::string& file, int64_t start_batch = 0);
@@ -67,7 +67,7 @@ class FollowedSource final : public BatchSource {
   std::string file_;
   int64_t finished_ = 0;          // without an open file: batches of the last one
   std::set<std::string> passed_;  // names up to that of file_ that look() has seen
-  bool looked_ = false;
+  bool polled_ = false;
   struct Totals {
     int64_t replaced_keys = 0, bytes_read = 0;
     double wait_seconds = 0, decode_seconds = 0;

@@ -15,7 +15,7 @@ KeyCheck::KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
   uint64_t first = 0;
   for (size_t s = 0; s < slot_rows.size(); ++s) {
     HLITE_CHECK(slot_rows[s] >= 1, "a table of {} rows", slot_rows[s]);
-    // kNoKey is nobody's key.
+    // kNoKey is no valid key.
     const auto last = static_cast<uint32_t>(std::min<int64_t>(slot_rows[s], kNoKey) - 1);
     if (policy.kind == KeyPolicy::kOov && policy.oov_key > last)
       raise<ConfigError>("oov_key: expected a key of every table, found {}: slot {} has {} rows",

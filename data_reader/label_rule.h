@@ -27,7 +27,7 @@ struct LabelRule {
     if (real) return finite;
     return (value >= 0 && value <= 1) || (label_dim > 1 && value == -1);
   }
-  // What a value that is not allowed is reported as.
+  // The kind of issue that a forbidden value is reported as.
   [[nodiscard]] IssueKind issue(int64_t column) const {
     if (is_weight(column)) return IssueKind::kWeight;
     return real ? IssueKind::kRealLabel : IssueKind::kLabel;

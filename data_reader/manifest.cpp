@@ -73,8 +73,8 @@ void declare(Block& s, ManifestFile& file) {
   s.text("sample_xxh3", &file.sample_xxh3);
 }
 
-// Manifests that tools may have written beside the file.
-std::vector<std::string> manifests_beside(const std::string& path) {
+// Manifests that tools may have written next to the file.
+std::vector<std::string> manifests_next_to(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(path).parent_path();
   const std::string name = fs::path(path).filename().string();
@@ -93,10 +93,10 @@ std::vector<std::string> manifests_beside(const std::string& path) {
 
 // The first of them for which matches(entry, name of the file) holds; it may fill in entry.file.
 template <typename Matches>
-std::optional<ManifestEntry> find_beside(const std::string& path, DamagedManifest damaged,
-                                         Matches&& matches) {
+std::optional<ManifestEntry> find_next_to(const std::string& path, DamagedManifest damaged,
+                                          Matches&& matches) {
   const std::string name = std::filesystem::path(path).filename().string();
-  for (const std::string& candidate : manifests_beside(path)) {
+  for (const std::string& candidate : manifests_next_to(path)) {
     try {
       ManifestEntry entry{candidate, Manifest::read(candidate), {}};
       if (matches(entry, name)) return entry;
@@ -358,7 +358,7 @@ std::string sample_digits(const std::vector<std::string>& paths) {
 }
 
 std::optional<ManifestEntry> find_manifest_of(const std::string& path, DamagedManifest damaged) {
-  return find_beside(path, damaged, [](ManifestEntry& entry, const std::string& name) {
+  return find_next_to(path, damaged, [](ManifestEntry& entry, const std::string& name) {
     const auto& files = entry.manifest.files;
     const auto file =
         std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.name == name; });
@@ -371,15 +371,15 @@ std::optional<ManifestEntry> find_manifest_of(const std::string& path, DamagedMa
 std::string manifest_without(const std::string& path) {
   bool named = find_manifest_of(path, DamagedManifest::kPassOver).has_value();
   const auto other =
-      find_beside(path, DamagedManifest::kPassOver, [](auto&, auto&) { return true; });
+      find_next_to(path, DamagedManifest::kPassOver, [](auto&, auto&) { return true; });
   return named || !other || other->manifest.tool == "criteo_synth" ? "" : other->path;
 }
 
 bool is_key_counts(const std::string& path) {
-  return find_beside(path, DamagedManifest::kPassOver,
-                     [](const ManifestEntry& entry, const std::string& name) {
-                       return entry.manifest.key_counts_name == name;
-                     })
+  return find_next_to(path, DamagedManifest::kPassOver,
+                      [](const ManifestEntry& entry, const std::string& name) {
+                        return entry.manifest.key_counts_name == name;
+                      })
       .has_value();
 }
 

@@ -1,4 +1,4 @@
-// The manifest that the preparation tools write beside their data: what the files are, how many
+// The manifest that the preparation tools write next to their data: what the files are, how many
 // rows each table needs, how often each key occurs. Configs take their slot_size_array from it
 // ("slot_size_array": "manifest.json"), the hybrid embedding its statistics, data_inspect the rest.
 //
@@ -119,9 +119,8 @@ std::string sample_digits(const std::vector<std::string>& paths);
 // look further.
 enum class DamagedManifest { kThrow, kPassOver };
 
-// Finds the manifest of the tool that wrote a file. Looked at are the manifests that tools write
-// beside their files, manifest.json and, beside p.train.bin, p.manifest.json; the first that names
-// the file is it.
+// Finds the manifest of the tool that wrote a file: the first one that names the file, of
+// manifest.json and, for p.train.bin, p.manifest.json in the same folder.
 std::optional<ManifestEntry> find_manifest_of(const std::string& path,
                                               DamagedManifest damaged = DamagedManifest::kThrow);
 // Path of the manifest.json next to a file that it does not name; "" if there is no manifest, or

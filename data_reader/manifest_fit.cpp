@@ -75,10 +75,10 @@ class Fit {
     expect("dense_dim", m_.dense_dim == config.dense_dim && std::ssize(m_.hotness) == keys.slots(),
            counts(m_.dense_dim, std::ssize(m_.hotness)), counts(config.dense_dim, keys.slots()),
            "let the config say what the manifest says");
-    // Norm and a sparse input that is not of a fixed length have room for more keys.
+    // Norm and a sparse input of variable length may hold more keys.
     const bool fits =
         std::equal(m_.hotness.begin(), m_.hotness.end(), keys.hotness.begin(), keys.hotness.end(),
-                   [&](int64_t has, int64_t room) { return raw ? has == room : has <= room; });
+                   [&](int64_t has, int64_t limit) { return raw ? has == limit : has <= limit; });
     expect("layout_of_manifest", fits,
            fmt::format("[{}] keys of the slots", fmt::join(m_.hotness, ",")),
            fmt::format("[{}]", fmt::join(keys.hotness, ",")),

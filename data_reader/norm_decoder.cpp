@@ -114,7 +114,7 @@ bool NormStream::seek(int64_t sample, const std::atomic<bool>* stop) {
   files_.approach(sample);
   while (position() < sample) {
     if (stop != nullptr && *stop) return false;
-    const NormFiles::Record record = files_.next(decoder_.most_record_bytes());
+    const NormFiles::Record record = files_.next(decoder_.max_record_bytes());
     files_.passed(decoder_.skip(record.bytes, record.place));
   }
   return true;
@@ -124,7 +124,7 @@ void NormStream::decode(int64_t count, HostBatch& batch, int64_t row) {
   HLITE_CHECK(count <= samples() - position(), "{} samples from {} on, of {}", count, position(),
               samples());
   for (int64_t i = 0; i < count; ++i) {
-    const NormFiles::Record record = files_.next(decoder_.most_record_bytes());
+    const NormFiles::Record record = files_.next(decoder_.max_record_bytes());
     files_.passed(decoder_.decode(record.bytes, record.place, batch, row + i));
   }
 }

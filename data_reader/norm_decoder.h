@@ -20,17 +20,17 @@ namespace hlite::data {
 class NormDecoder {
  public:
   // `slot_rows`: rows of each slot's table.
-  // `sink` is told of values outside of their ranges.
+  // `sink` receives values outside of their ranges.
   NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
               IssueSink& sink = refusing_sink());
 
   // Bytes of a record with as many keys as the config allows.
-  [[nodiscard]] int64_t most_record_bytes() const { return record_.most_bytes(); }
+  [[nodiscard]] int64_t max_record_bytes() const { return record_.max_bytes(); }
 
-  // Decodes the record at the front of `bytes`, which are most_record_bytes() or all that the file
-  // still has, into a row of the batch; slots' columns without a key, or with one that the sink was
-  // told of, get kNoKey. Adds the keys that the policy replaced to batch.replaced_keys. Returns the
-  // record's size. Throws DataError as NormRecord::read() does.
+  // Decodes the record at the front of `bytes`, which are max_record_bytes() or all that the file
+  // still has, into a row of the batch; slots' columns without a key, or with one that the sink
+  // received, get kNoKey. Adds the keys that the policy replaced to batch.replaced_keys. Returns
+  // the record's size. Throws DataError as NormRecord::read() does.
   int64_t decode(std::span<const std::byte> bytes, const RecordPlace& place, HostBatch& batch,
                  int64_t row) const;
   // The record's size alone. Neither its checksum nor its values are looked at.
@@ -57,7 +57,7 @@ class NormDecoder {
 class NormStream {
  public:
   // Opens every file of the list once. Throws DataError when one cannot be read, is no Norm file,
-  // or its header is not what the config says. `sink` is told of values outside of their ranges.
+  // or its header is not what the config says. `sink` receives values outside of their ranges.
   NormStream(const config::DataConfig& config, const std::string& list,
              std::span<const int64_t> slot_rows, IssueSink& sink = refusing_sink());
 
@@ -72,7 +72,7 @@ class NormStream {
   // start. False when `stop` has become true on the way.
   bool seek(int64_t sample, const std::atomic<bool>* stop = nullptr);
   // Decodes `count` samples into rows [row, row + count) of the batch (see NormDecoder::decode).
-  // Throws DataError also when a file ends before or goes on behind its last record.
+  // Throws DataError also when a file ends before or continues after its last record.
   void decode(int64_t count, HostBatch& batch, int64_t row);
 
  private:

@@ -25,11 +25,11 @@ NormFiles::NormFiles(std::vector<std::string> paths, const CheckHeader& check) {
   }
 }
 
-void NormFiles::check_end(const File& file, int64_t behind) {
-  if (behind > 0)
+void NormFiles::check_end(const File& file, int64_t trailing) {
+  if (trailing > 0)
     raise<DataError>(
         "{}: expected the end of the file after the {} records of its header, found {} bytes more",
-        file.path, file.header.records, behind);
+        file.path, file.header.records, trailing);
 }
 
 void NormFiles::open_current() {
@@ -55,8 +55,8 @@ NormFiles::Record NormFiles::next(int64_t most) {
     if (end_ > begin_) std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
     end_ -= begin_;
     begin_ = 0;
-    const int64_t room = std::max(kReadBytes, std::min(4 * most, file_->size()));
-    buffer_.resize(std::max(buffer_.size(), static_cast<size_t>(room)));
+    const int64_t size = std::max(kReadBytes, std::min(4 * most, file_->size()));
+    buffer_.resize(std::max(buffer_.size(), static_cast<size_t>(size)));
     const size_t n = std::min(buffer_.size() - end_, static_cast<size_t>(left));
     file_->read(read_until_, {buffer_.data() + end_, n});
     end_ += n;

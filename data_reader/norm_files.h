@@ -1,4 +1,4 @@
-// Norm files (norm_format.h), one behind the other, as one sequence of records that is read from
+// Norm files (norm_format.h), one after the other, as one sequence of records that is read from
 // front to back in large blocks. What is in a record is the caller's business.
 #pragma once
 
@@ -38,8 +38,8 @@ class NormFiles {
   // The record at position(), with the `most` bytes from there on or all that are left of its file;
   // valid until the next call. REQUIRES position() < records().
   Record next(int64_t most);
-  // Moves behind it; it has that many bytes. Throws DataError when a file goes
-  // on behind its last record.
+  // Moves past it; it has that many bytes. Throws DataError when a file continues after its last
+  // record.
   void passed(int64_t bytes);
   // Moves to `record`, in [0, records()], or to one before it in the same file, from which passed()
   // leads there: the present one if that is possible, else the file's first.
@@ -51,7 +51,7 @@ class NormFiles {
     NormHeader header;
     int64_t first_record = 0;
   };
-  static void check_end(const File& file, int64_t bytes_behind_the_records);
+  static void check_end(const File& file, int64_t trailing_bytes);
   // Opens the file that holds record position_ if it is not open.
   void open_current();
 

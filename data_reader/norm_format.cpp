@@ -24,7 +24,7 @@ void append(std::span<const T> values, std::vector<std::byte>& out) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Room for a block's length, where it is framed. Returns where the block begins.
+// Reserves space for a block's length if blocks are framed. Returns where the block begins.
 size_t begin_block(bool sum, std::vector<std::byte>& out) {
   if (sum) out.resize(out.size() + kLengthBytes);
   return out.size();
@@ -132,15 +132,15 @@ NormHeader read_norm_header(const ByteSource& file) {
   header.label_dim = number(2, "label_dim", 0, kMaxValues);
   header.dense_dim = number(3, "dense_dim", 0, kMaxValues);
   header.slots = number(4, "slot_num", 0, kMaxValues);
-  const int64_t room = file.size() - header.framed_bytes(), least = header.least_sample_bytes();
+  const int64_t left = file.size() - header.framed_bytes(), least = header.min_sample_bytes();
   header.records = load_int64(payload, 1);
   // A sample of nothing at all could be there any number of times.
-  if (header.records < 0 || least == 0 || header.records > room / least)
+  if (header.records < 0 || least == 0 || header.records > left / least)
     raise<DataError>(
         "{}: header: expected number_of_records in [0, {}], as samples ({} labels, {} dense, {} "
         "slots) take {} bytes at least and {} follow the header, found {}",
-        path, least == 0 ? 0 : room / least, header.label_dim, header.dense_dim, header.slots,
-        least, room, header.records);
+        path, least == 0 ? 0 : left / least, header.label_dim, header.dense_dim, header.slots,
+        least, left, header.records);
   return header;
 }
 

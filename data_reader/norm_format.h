@@ -31,7 +31,7 @@ struct NormHeader {
   // Bytes before the first sample: 64, or 69 when framed.
   [[nodiscard]] int64_t framed_bytes() const { return sum ? kBytes + 5 : kBytes; }
   // Bytes of a sample without keys, framing included.
-  [[nodiscard]] int64_t least_sample_bytes() const {
+  [[nodiscard]] int64_t min_sample_bytes() const {
     return 4 * (label_dim + dense_dim + slots) + (sum ? 5 : 0);
   }
 };
@@ -47,7 +47,7 @@ void append_norm_sample(bool sum, std::span<const float> label, std::span<const 
                         std::vector<std::byte>& out);
 
 // Reads the header of a file. Throws DataError "<path>: ..." for one that is cut short, whose
-// checksum is wrong, or whose numbers make no sense (more records than the file has room for).
+// checksum is wrong, or whose numbers make no sense (more records than the file can hold).
 NormHeader read_norm_header(const ByteSource& file);
 
 // The paths in a file list, resolved. Throws DataError "<list>:<line>: ...".

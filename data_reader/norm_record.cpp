@@ -20,27 +20,27 @@ NormRecordShape NormRecordShape::from(const config::DataConfig& config) {
 
 NormRecord::NormRecord(NormRecordShape shape)
     : shape_(std::move(shape)), key_bytes_(shape_.int64_keys ? 8 : 4) {
-  least_bytes_ = most_bytes_ =
+  min_bytes_ = max_bytes_ =
       4 * (shape_.label_width + shape_.dense_dim + std::ssize(shape_.hotness)) +
       (shape_.sum ? kFrameBytes : 0);
   for (size_t s = 0; s < shape_.hotness.size(); ++s) {
-    least_keys_.push_back(shape_.fixed_length[s] ? shape_.hotness[s] : 0);
-    least_bytes_ += key_bytes_ * least_keys_[s];
-    most_bytes_ += key_bytes_ * shape_.hotness[s];
+    min_keys_.push_back(shape_.fixed_length[s] ? shape_.hotness[s] : 0);
+    min_bytes_ += key_bytes_ * min_keys_[s];
+    max_bytes_ += key_bytes_ * shape_.hotness[s];
   }
 }
 
 NormRecord::Payload NormRecord::payload(std::span<const std::byte> bytes,
                                         const RecordPlace& place) const {
   const auto size = static_cast<int64_t>(bytes.size());
-  if (size < least_bytes_)
+  if (size < min_bytes_)
     raise<DataError>("{}: expected at least {} bytes, found the end of the file after {}",
-                     text_of(place), least_bytes_, size);
+                     text_of(place), min_bytes_, size);
   if (!shape_.sum) return {bytes, 0};
   const int64_t length = load<int32_t>(bytes.data());
-  if (length < least_bytes_ - kFrameBytes || length > most_bytes_ - kFrameBytes)
+  if (length < min_bytes_ - kFrameBytes || length > max_bytes_ - kFrameBytes)
     raise<DataError>("{}: expected a block of {} to {} bytes, found a length of {}", text_of(place),
-                     least_bytes_ - kFrameBytes, most_bytes_ - kFrameBytes, length);
+                     min_bytes_ - kFrameBytes, max_bytes_ - kFrameBytes, length);
   if (length + kFrameBytes > size)
     raise<DataError>("{}: expected {} bytes, found the end of the file after {}", text_of(place),
                      length + kFrameBytes, size);

@@ -29,9 +29,9 @@ class NormRecord {
 
   [[nodiscard]] const NormRecordShape& shape() const { return shape_; }
   // Bytes of a record with as many keys as the shape allows.
-  [[nodiscard]] int64_t most_bytes() const { return most_bytes_; }
+  [[nodiscard]] int64_t max_bytes() const { return max_bytes_; }
 
-  // Walks through the record at the front of `bytes`, which are most_bytes() or all that the file
+  // Walks through the record at the front of `bytes`, which are max_bytes() or all that the file
   // still has: floats(p) with labels and dense values at p, then for each slot keys(slot, n, p)
   // with n keys at p. Returns the record's size. Throws DataError for one that is cut short, whose
   // checksum is wrong, or whose numbers of keys are not what the shape says.
@@ -64,11 +64,11 @@ class NormRecord {
   int64_t read_slots(std::span<const std::byte> bytes, const RecordPlace& place,
                      Keys&& keys) const {
     int64_t at = 4 * (shape_.label_width + shape_.dense_dim);
-    const auto slots = static_cast<int64_t>(least_keys_.size());
+    const auto slots = static_cast<int64_t>(min_keys_.size());
     for (int64_t s = 0; s < slots; ++s) {
       const int64_t left = static_cast<int64_t>(bytes.size()) - at - 4;
       const int64_t n = left < 0 ? -1 : int64_t{load<int32_t>(bytes.data() + at)};
-      if (n < least_keys_[static_cast<size_t>(s)] || n > shape_.hotness[static_cast<size_t>(s)] ||
+      if (n < min_keys_[static_cast<size_t>(s)] || n > shape_.hotness[static_cast<size_t>(s)] ||
           left < n * key_bytes_)
         fail_slot(place, s, n, left);
       at += 4;
@@ -77,13 +77,14 @@ class NormRecord {
     }
     return at;
   }
-  // `left`: bytes behind the slot's number of keys, which is `n`; below 0: there is no number.
+  // `left`: bytes after the slot's number of keys, which is `n`; negative if that number is
+  // missing.
   [[noreturn]] void fail_slot(const RecordPlace& place, int64_t s, int64_t n, int64_t left) const;
   [[noreturn]] static void fail_size(const RecordPlace& place, int64_t expected, int64_t found);
 
   NormRecordShape shape_;
-  int64_t key_bytes_, least_bytes_ = 0, most_bytes_ = 0;
-  std::vector<int64_t> least_keys_;  // [slots] of a sample
+  int64_t key_bytes_, min_bytes_ = 0, max_bytes_ = 0;
+  std::vector<int64_t> min_keys_;  // [slots] of a sample
 };
 
 }  // namespace hlite::data

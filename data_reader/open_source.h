@@ -43,9 +43,9 @@ struct BatchRows {
 BatchRows rows_of_batch(int64_t batch, int64_t samples, int64_t batch_size, const Shard& shard);
 
 // The source of the config's format. `path`: the resolved source or eval_source. `batch_size`: of
-// all shards together, as are the source's batch_size() and samples(); its batches have room for
-// the shard's rows. `slot_rows`: rows of each slot's table. Throws DataError or FileError when the
-// data cannot be used.
+// all shards together, as are the source's batch_size() and samples(); its batches hold the shard's
+// rows. `slot_rows`: rows of each slot's table. Throws DataError or FileError when the data cannot
+// be used.
 std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const std::string& path,
                                          Split split, int64_t batch_size,
                                          std::span<const int64_t> slot_rows,

@@ -9,9 +9,9 @@
 namespace hlite::data {
 namespace {
 constexpr std::chrono::milliseconds kRetryAfter{1};
-constexpr int kMostRefusals = 10'000;  // then the system has taken no read for 10 s
+constexpr int kMaxRefusals = 10'000;  // then the system has taken no read for 10 s
 // A read that was cut short is continued. One that gets no further so many times never will.
-constexpr int kMostIdleRounds = 100;
+constexpr int kMaxIdleRounds = 100;
 
 int64_t round_down(int64_t n, int64_t unit) { return n / unit * unit; }
 int64_t round_up(int64_t n, int64_t unit) { return round_down(n + unit - 1, unit); }
@@ -25,18 +25,18 @@ std::string cannot_read(const std::string& path, int64_t bytes, int64_t offset,
 // may miss its memory if the process is forked meanwhile (open(2), O_DIRECT), and snapshots fork.
 int64_t unit(const ReadShape& shape) { return std::max<int64_t>(shape.alignment, 4096); }
 
-// Room for a range that begins anywhere between two aligned offsets.
-int64_t room(const ReadShape& shape, int64_t most_bytes) {
-  return round_up(most_bytes + shape.alignment - 1, unit(shape));
+// Buffer size for a range that begins anywhere between two aligned offsets.
+int64_t buffer_size(const ReadShape& shape, int64_t max_bytes) {
+  return round_up(max_bytes + shape.alignment - 1, unit(shape));
 }
 }  // namespace
 
-int64_t RangeReader::buffer_bytes(const ReadShape& shape, int64_t most_bytes) {
-  return room(shape, most_bytes) + unit(shape);
+int64_t RangeReader::buffer_bytes(const ReadShape& shape, int64_t max_bytes) {
+  return buffer_size(shape, max_bytes) + unit(shape);
 }
 
 RangeReader::RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,
-                         const ReadShape& shape, int64_t ranges, int64_t most_bytes)
+                         const ReadShape& shape, int64_t ranges, int64_t max_bytes)
     : path_(std::move(path)),
       file_bytes_(file_bytes),
       shape_(shape),
@@ -48,8 +48,8 @@ RangeReader::RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64
                   shape.block % shape.alignment == 0,
               "block {}, depth {}, alignment {}", shape.block, shape.depth, shape.alignment);
   for (Range& r : ranges_) {
-    r.memory = HostMemory(static_cast<size_t>(buffer_bytes(shape, most_bytes)),
-                          "buffer of a file's bytes");
+    r.memory =
+        HostMemory(static_cast<size_t>(buffer_bytes(shape, max_bytes)), "buffer of a file's bytes");
     const auto address = reinterpret_cast<uintptr_t>(r.memory.data());
     r.buffer = r.memory.data() + (-address & static_cast<uintptr_t>(unit(shape) - 1));
   }
@@ -113,7 +113,7 @@ void RangeReader::submit() {
   ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(n));
   in_flight_ += static_cast<int64_t>(n);
   refused_ = in_flight_ > 0 ? 0 : refused_ + 1;
-  if (refused_ > kMostRefusals)
+  if (refused_ > kMaxRefusals)
     raise<FileError>("{}", cannot_read(path_, ready_[0].bytes, ready_[0].offset,
                                        "the system starts no asynchronous reads"));
 }
@@ -155,10 +155,10 @@ void RangeReader::take(const IoCompletion& done) {
     return finish();
   }
   b.idle_rounds = forward > 0 ? 0 : b.idle_rounds + 1;
-  if (r.failed_at >= 0 || b.idle_rounds > kMostIdleRounds) {
+  if (r.failed_at >= 0 || b.idle_rounds > kMaxIdleRounds) {
     if (r.failed_at < 0)
       fail(b, cannot_read(path_, b.bytes, b.offset,
-                          fmt::format("{} reads in a row got no further", kMostIdleRounds)));
+                          fmt::format("{} reads in a row got no further", kMaxIdleRounds)));
     return finish();
   }
   b.offset += forward;

@@ -26,15 +26,15 @@ struct ReadShape {
 
 class RangeReader {
  public:
-  // Has `ranges` buffers, each for a range of up to `most_bytes`. `file_bytes`: the file's size
+  // Has `ranges` buffers, each for a range of up to `max_bytes`. `file_bytes`: the file's size
   // when it was opened; what was added since is never given out.
   RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,
-              const ReadShape& shape, int64_t ranges, int64_t most_bytes);
+              const ReadShape& shape, int64_t ranges, int64_t max_bytes);
   // Waits for the reads in flight.
   ~RangeReader() = default;
 
   // Memory that one range takes.
-  static int64_t buffer_bytes(const ReadShape& shape, int64_t most_bytes);
+  static int64_t buffer_bytes(const ReadShape& shape, int64_t max_bytes);
 
   // Begins to read bytes [offset, offset + bytes) of the file; the reads themselves begin in
   // poll(). REQUIRES: range is idle.

@@ -54,14 +54,14 @@ void log_plus_one(std::span<const int32_t> x, std::span<float> out);
 // Turns records into batches. Holds its scratch memory, so one per thread.
 class RawDecoder {
  public:
-  // `slot_rows`: rows of each slot's table. `path` is for messages. `sink` is told of values
-  // outside of their ranges.
+  // `slot_rows`: rows of each slot's table. `path` is for messages. `sink` receives values outside
+  // of their ranges.
   RawDecoder(std::string path, const RawFormat& format, std::span<const int64_t> slot_rows,
              const config::KeyPolicyConfig& key_policy = {}, IssueSink& sink = refusing_sink());
 
   // Decodes `count` records, the samples from number `first_sample` of the file on, into rows
   // [row, row + count) of the batch. Returns how many keys the policy replaced. Keys that the sink
-  // was told of are in the batch as they are in the file.
+  // received are in the batch as they are in the file.
   int64_t decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
                  HostBatch& batch, int64_t row);
 

@@ -1,5 +1,5 @@
-// Values of a record that its format or config does not allow, and who is told of them: whoever
-// trains refuses the file at the first one, whoever inspects counts them.
+// Values of a record that its format or config does not allow, and their receiver (IssueSink): the
+// trainer's refuses the file at the first one, data_inspect's counts them.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct RecordIssue {
   int64_t first_key = 0, last_key = 0;
 };
 
-// What the value is called, and what is expected of it.
+// The name of the value, and what is expected of it.
 struct IssueWords {
   std::string what, expected;
 };

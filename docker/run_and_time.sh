@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# One timed training run by the rules of a benchmark, in a container or on the host. The exit code is the trainer's.
+# One timed training run by the rules of a benchmark, in a container or on the host. The exit code
+# is the trainer's.
 #
 #   source docker/config_SYSTEM.sh; DATADIR=/data LOGDIR=/results docker/run_and_time.sh
 #
 # From the config_*.sh: CONFIG, BENCHMARK (dlrm, dlrm_dcnv2), TRAIN_FILE and EVAL_FILE (in DATADIR).
-# Also taken:  LOGDIR (./results), TRIAL (0), SEED (drawn), TRAIN (the program; on PATH), MPIRUN (a launcher's words),
+# Also taken:  LOGDIR (./results), TRIAL (0), SEED (drawn), TRAIN (the program; on PATH), MPIRUN (a
+# launcher's words),
 #   DLRM_BIND (words before the program, such as numactl's), CACHE_CLEARED (false), DIVISION (open), SUBMITTER,
 #   PLATFORM, STATUS, BATCH_SIZE, MAX_ITER, EVAL_INTERVAL, DISPLAY_INTERVAL, AUC_THRESHOLD, TRAIN_ARGS (more words for the trainer)
-# Written to LOGDIR: result_TRIAL.txt (MLPerf log), metrics_TRIAL.jsonl, output_TRIAL.txt, report_TRIAL.html.
+# Written to LOGDIR: result_TRIAL.txt (MLPerf log), metrics_TRIAL.jsonl, output_TRIAL.txt,
+# report_TRIAL.html.
 set -euo pipefail
 
 fail() { echo "run_and_time.sh: $*" >&2; exit 2; }
@@ -39,7 +42,7 @@ fi
 arguments=(--config "$CONFIG" --mllog "$LOGDIR/result_$TRIAL.txt" --metrics "$LOGDIR/metrics_$TRIAL.jsonl"
   --report "$LOGDIR/report_$TRIAL.html"
   --submission "division=$DIVISION" --submission "cache_clear=${CACHE_CLEARED:-false}" --set "solver.benchmark=$BENCHMARK" --set "solver.seed=$SEED"
-  --set "solver.snapshot_prefix=$LOGDIR/snapshot_${TRIAL}_"  # beside the config an image can write nothing
+  --set "solver.snapshot_prefix=$LOGDIR/snapshot_${TRIAL}_"  # the config's folder is read-only in an image
   --set "layers[0].source=$DATADIR/$TRAIN_FILE" --set "layers[0].eval_source=$DATADIR/$EVAL_FILE")
 [ -z "${SUBMITTER:-}" ] || arguments+=(--submission "org=$SUBMITTER")
 [ -z "${PLATFORM:-${DGXSYSTEM:-}}" ] || arguments+=(--submission "platform=${PLATFORM:-$DGXSYSTEM}")

@@ -15,7 +15,7 @@ struct PlacementArrays {
   std::vector<uint32_t> first_number;
 };
 
-// Numbers the tables of each rank; hashed tables have no copied rows.
+// Numbers the tables of each rank; hashed tables have no replicated rows.
 PlacementArrays hashed_arrays(const RowPlacement& placement) {
   PlacementArrays a;
   const int64_t tables = placement.layout().tables();
@@ -34,7 +34,7 @@ PlacementArrays arrays_of(const Exec& exec, const RowPlacement& placement) {
     next += placement.rows_of(q);
   }
   a.first_number.push_back(static_cast<uint32_t>(next));
-  next += placement.copied_rows();
+  next += placement.replicated_rows();
   a.first_number.push_back(static_cast<uint32_t>(next));
   if (exec.on_gpu() && next >= int64_t{kNoRow})
     raise<DeviceError>(

@@ -20,7 +20,7 @@ DeviceRows cut_state(const DeviceRowCacheOptions& options, Cutter& cutter) {
 
 AdmittedRows cut_workspace(const DeviceRowCacheOptions& options, size_t temporary_bytes,
                            Cutter& cutter) {
-  const int64_t lookups = options.most_lookups;
+  const int64_t lookups = options.max_lookups;
   AdmittedRows rows;
   rows.claimed = cutter.cut<uint8_t>(lookups);
   rows.before = cutter.cut<uint32_t>(lookups);
@@ -54,17 +54,17 @@ UpdatedRows cut_rows(const DeviceRowCacheOptions& options, Cutter& cutter) {
 }  // namespace
 
 DeviceRowCache::DeviceRowCache(const DeviceRowCacheOptions& options) : options_(options) {
-  constexpr int64_t kMost = DeviceRows::kClaim;
-  HLITE_CHECK(options.rows < kMost && options.lines > 0 && options.lines < kMost &&
-                  options.most_lookups < kMost - 1,
+  constexpr int64_t kMax = DeviceRows::kClaim;
+  HLITE_CHECK(options.rows < kMax && options.lines > 0 && options.lines < kMax &&
+                  options.max_lookups < kMax - 1,
               "{}: {} rows, {} lines, {} lookups", options.name, options.rows, options.lines,
-              options.most_lookups);
+              options.max_lookups);
 }
 
 int64_t DeviceRowCache::device_bytes(const Exec& exec, const DeviceRowCacheOptions& options) {
   Cutter cutter(nullptr);
   (void)cut_state(options, cutter);
-  (void)cut_workspace(options, temporary_bytes(exec, options.most_lookups), cutter);
+  (void)cut_workspace(options, temporary_bytes(exec, options.max_lookups), cutter);
   return static_cast<int64_t>(cutter.bytes());
 }
 
@@ -85,7 +85,7 @@ void DeviceRowCache::attach(const Exec& exec, const UpdatedRows& lines) {
     state_memory_ = ExecMemory(exec, state_size.bytes(), "map of rows");
     Cutter state_cutter(state_memory_.data());
     rows_ = cut_state(options_, state_cutter);
-    const size_t sums = temporary_bytes(exec, options_.most_lookups);
+    const size_t sums = temporary_bytes(exec, options_.max_lookups);
     (void)cut_workspace(options_, sums, workspace_size);
     workspace_ = ExecMemory(exec, workspace_size.bytes(), "admission of rows");
     Cutter workspace_cutter(workspace_.data());
@@ -108,8 +108,8 @@ void DeviceRowCache::admit(const Exec& exec, Matrix<const uint32_t> rows,
   admitted.first = static_cast<int32_t>(first);
   admitted.count = static_cast<int32_t>(count);
   admitted.training = training;
-  HLITE_CHECK(admitted.lookups() <= options_.most_lookups, "{}: {} lookups, at most {}",
-              options_.name, admitted.lookups(), options_.most_lookups);
+  HLITE_CHECK(admitted.lookups() <= options_.max_lookups, "{}: {} lookups, at most {}",
+              options_.name, admitted.lookups(), options_.max_lookups);
   kernels::admit_rows(exec, rows_, admitted);
 }
 

@@ -30,7 +30,7 @@ struct DeviceRowCacheOptions {
   int64_t rows = 0;  // that the rank owns, below 2^31
   int64_t lines = 0;
   std::array<int64_t, 3> widths = {};  // floats of a row's weights, then of each state
-  int64_t most_lookups = 0;            // maximum per batch, below 2^31
+  int64_t max_lookups = 0;             // maximum per batch, below 2^31
   int64_t host_rows = 0;               // that the host holds, if not all
 };
 

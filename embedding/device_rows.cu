@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kWarp = 32, kSearchThreads = 1024;
 constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr int64_t kMostBlocks = 1024;  // for kernels whose amount of work the host does not know
+constexpr int64_t kMaxBlocks = 1024;  // for kernels whose amount of work the host does not know
 
 __device__ inline uint32_t read_now(const uint32_t* at) {
   return *static_cast<const volatile uint32_t*>(at);
@@ -267,24 +267,24 @@ void admit_rows(cudaStream_t stream, const DeviceRows& of, const AdmittedRows& a
   launch(item("admit_list"), list_kernel, of, admitted);
   launch({.name = "admit_victims", .block = kSearchThreads, .stream = stream}, victims_kernel, of,
          admitted);
-  launch(item_shape("admit_move", n * kWarp, stream, kMostBlocks), move_kernel, of, admitted);
+  launch(item_shape("admit_move", n * kWarp, stream, kMaxBlocks), move_kernel, of, admitted);
   launch(item("admit_lines"), to_lines_kernel, of, admitted);
 }
 
 void recall_rows(cudaStream_t stream, const DeviceRows& of, Vector<const uint32_t> rows) {
   if (rows.size() == 0) return;
-  launch(item_shape("recall_rows", rows.size() * kWarp, stream, kMostBlocks), recall_kernel, of,
+  launch(item_shape("recall_rows", rows.size() * kWarp, stream, kMaxBlocks), recall_kernel, of,
          rows);
 }
 
 void flush_rows(cudaStream_t stream, const DeviceRows& of) {
-  launch(item_shape("flush_rows", int64_t{of.line_count()} * kWarp, stream, kMostBlocks),
+  launch(item_shape("flush_rows", int64_t{of.line_count()} * kWarp, stream, kMaxBlocks),
          flush_kernel, of);
 }
 
 void forget_rows(cudaStream_t stream, const DeviceRows& of) {
   const int64_t most = std::max<int64_t>(of.line_count(), of.rows);
-  launch(item_shape("forget_rows", most, stream, kMostBlocks), forget_kernel, of);
+  launch(item_shape("forget_rows", most, stream, kMaxBlocks), forget_kernel, of);
 }
 
 HLITE_KERNELS(device_rows) {

@@ -22,7 +22,7 @@ SlotsRef DeviceSlots::numbers(const Exec& exec, const SlotLayout& layout) {
           .first_column = layout.slots() == 0 ? 0 : narrow(layout.column(0)),
           .columns = narrow(layout.keys.columns),
           .table_count = narrow(layout.tables()),
-          .most_table_lookups = narrow(layout.most_table_lookups()),
+          .max_table_lookups = narrow(layout.max_table_lookups()),
           .width = narrow(layout.width),
           .total_rows = layout.total_rows,
           .mean = layout.combiner == Combiner::kMean,

@@ -50,8 +50,7 @@ static void declare_sharding(Block& s, EmbeddingConfig& e) {
   auto param = s.object("sharding_param", "Extension: what the plan of `auto` is made from.");
   if (!param) return;
   param->about("For `\"sharding\": \"auto\"`.");
-  if (e.sharding != Sharding::kAuto)
-    s.refuse("sharding_param", "expected \"sharding\": \"auto\" beside it");
+  if (e.sharding != Sharding::kAuto) s.refuse("sharding_param", "requires \"sharding\": \"auto\"");
   param->number("memory_gb", &e.sharding_limits.memory_gb, {.min = 0, .max = 1e6},
                 "Memory of a rank for tables; 0 means one and a half times an even share.");
   param->number("replicate_below_mb", &e.sharding_limits.replicate_below_mb, {.min = 0, .max = 1e9},
@@ -74,9 +73,9 @@ static void declare_tables(Block& s, const std::string& directory, EmbeddingConf
              "slots of a table need the same size.",
              otherwise("a table for each slot"));
   declare_combiner(s, e.combiner);
-  s.integer(kMostRows, &e.most_rows, {1, int64_t{kNoKey} - 1},
+  s.integer(kMaxRows, &e.max_rows, {1, int64_t{kNoKey} - 1},
             "Maximum number of rows in a rank's hash tables; without effect for the other types.");
-  s.integer(kMostMegabytes, &e.most_megabytes, {1, int64_t{1} << 32},
+  s.integer(kMaxMegabytes, &e.max_megabytes, {1, int64_t{1} << 32},
             "The same in later versions: memory of these rows.");
   for (const char* key : {kAllRows, kOldAllRows})
     s.integer(key, &e.all_rows, {1, int64_t{kNoKey} - 1},
@@ -84,7 +83,7 @@ static void declare_tables(Block& s, const std::string& directory, EmbeddingConf
               otherwise("none"));
   s.accept("load_factor", "Accepted, without effect: a hash table chooses its own.");
   const char* given = nullptr;
-  for (const char* key : {kMostRows, kMostMegabytes, kAllRows, kOldAllRows}) {
+  for (const char* key : {kMaxRows, kMaxMegabytes, kAllRows, kOldAllRows}) {
     if (!e.is_hashed() || !s.has(key)) continue;
     if (given) s.refuse(key, fmt::format("expected either {} or {}, found both", given, key));
     given = key;

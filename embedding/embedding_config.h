@@ -28,7 +28,7 @@ enum class Sharding {
 // `sharding_param`, with "auto" only. 0: the planner's default (sharding_plan.h).
 struct ShardingLimits {
   double memory_gb = 0;  // per rank, for the layer's tables
-  // Tables smaller than this are copied to every rank; none: 8 MB, on several nodes 12.5 MB.
+  // Tables smaller than this are replicated on every rank; none: 8 MB, on several nodes 12.5 MB.
   std::optional<double> replicate_below_mb;
   double bandwidth_ratio = 0;  // memory over link bandwidth; 0: an H100's over NVLink or, on
                                // several nodes, over 400 Gbit/s
@@ -45,7 +45,7 @@ struct EmbeddingConfig {
   std::vector<int64_t> slot_tables;  // the table of each slot; empty: each has its own
   Combiner combiner = Combiner::kSum;
   // Capacity of a rank's hash tables, in rows or in MB of weights.
-  std::optional<int64_t> most_rows, most_megabytes;
+  std::optional<int64_t> max_rows, max_megabytes;
   std::optional<int64_t> all_rows;  // of the hash tables of all ranks together
   float init_stddev = 0;
   config::RegularizerConfig penalty;
@@ -60,8 +60,8 @@ struct EmbeddingConfig {
 };
 
 inline constexpr const char* kSlotTables = "slot_tables";
-inline constexpr const char *kMostRows = "max_vocabulary_size_per_gpu",
-                            *kMostMegabytes = "workspace_size_per_gpu_in_mb",
+inline constexpr const char *kMaxRows = "max_vocabulary_size_per_gpu",
+                            *kMaxMegabytes = "workspace_size_per_gpu_in_mb",
                             *kAllRows = "max_vocabulary_size", *kOldAllRows = "vocabulary_size";
 
 // `directory`: of the config file.

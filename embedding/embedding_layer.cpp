@@ -56,7 +56,7 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
   const config::DataConfig& data = config.data;
   if (hashed() && config.solver.gathers_keys())
     config::fail_expected(*config.root.find("solver")->find("input"),
-                          fmt::format("\"own\" beside a layer of type {}: which rows its keys have "
+                          fmt::format("\"own\" with a layer of type {}: which rows its keys have "
                                       "is known to their owner alone",
                                       type()));
   const config::JsonNode& bottom = *node_->find("bottom");
@@ -127,13 +127,13 @@ void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
                                 "as every row is pulled in every step, found {}",
                                 type()));
   if (spec_.penalty.any() && !global)
-    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside the "
+    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" with the "
                                            "regularizer of \"{}\", which moves every row in "
                                            "every step, found \"Local\"",
                                            name()));
   const bool clips = config.solver.gradient_clip_norm > 0;
   if (clips && !global && optimizer::moves_without_gradient(spec_.rule))
-    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside "
+    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" with "
                                            "solver.gradient_clip_norm, found \"Local\" for \"{}\"",
                                            name()));
   spec_.whole_gradients = spec_.penalty.any() || clips;
@@ -148,7 +148,7 @@ void EmbeddingLayer::require_local_updates() const {
   if (spec_.whole_gradients || (global && optimizer::moves_without_gradient(spec_.rule)))
     config::fail_at(*optimizer_,
                     fmt::format("expected update_type \"Local\", no regularizer and no "
-                                "gradient_clip_norm beside solver.embedding_memory, as \"{}\" "
+                                "gradient_clip_norm with solver.embedding_memory, as \"{}\" "
                                 "would move every row in every step",
                                 name()));
 }
@@ -160,8 +160,7 @@ std::vector<int64_t> EmbeddingLayer::find_rows(const config::DataConfig& data) c
   const auto& sizes = data.slot_size_array;
   const int64_t slots = data.sparse[input_].slot_num;
   if (sizes.empty() && !hashed())
-    config::fail_at(table_node(""),
-                    "expected slot_size_array here or in the Data layer, found none");
+    config::fail_at(table_node(""), "slot_size_array is required, here or in the Data layer");
   if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
   const auto first = sizes.begin() + first_slot(data, input_);
   return {first, first + slots};
@@ -180,17 +179,17 @@ std::vector<int64_t> EmbeddingLayer::tables_of_slots(const config::DataConfig& d
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.
 void EmbeddingLayer::set_capacity(int64_t ranks) {
   const bool sized = spec_.layout.rows[0] < int64_t{kNoKey};
-  constexpr int64_t kMost = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
-  if (config_.most_rows)
-    spec_.hash_capacity = *config_.most_rows;
+  constexpr int64_t kMax = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
+  if (config_.max_rows)
+    spec_.hash_capacity = *config_.max_rows;
   else if (config_.all_rows)
     spec_.hash_capacity = (*config_.all_rows + ranks - 1) / ranks;
-  else if (config_.most_megabytes)  // weights only; 1 MB or more holds the widest row
-    spec_.hash_capacity = std::min(kMost, *config_.most_megabytes * kMegabyte / spec_.row_bytes());
+  else if (config_.max_megabytes)  // weights only; 1 MB or more holds the widest row
+    spec_.hash_capacity = std::min(kMax, *config_.max_megabytes * kMegabyte / spec_.row_bytes());
   else if (by_slot() && sized)
-    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMost);
+    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMax);
   else
-    config::fail_at(table_node(""), fmt::format("expected {}{}, found none", kMostRows,
+    config::fail_at(table_node(""), fmt::format("{}{} is required", kMaxRows,
                                                 by_slot() ? " or slot_size_array" : ""));
   spec_.init_rows = sized
                         ? spec_.layout.table_rows
@@ -224,7 +223,7 @@ void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
                                        least - rows.begin()));
 }
 
-void EmbeddingLayer::spread(TablesPlace place, uint64_t seed) {
+void EmbeddingLayer::shard(TablesPlace place, uint64_t seed) {
   spec_.seed = seed;
   output_type_ = place.type;
   if (hashed())

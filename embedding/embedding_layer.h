@@ -4,8 +4,8 @@
 // `slot_tables`) and one row of it for each key;
 // they differ in which rows there are and how these are spread over ranks:
 //
-//   HybridSparseEmbedding               copies of the frequent categories everywhere, the others
-//                                       spread row by row (ours: several keys a slot too)
+//   HybridSparseEmbedding               frequent categories replicated, the others
+//                                       sharded by row (extension: several keys a slot)
 //   LocalizedSlotSparseEmbeddingOneHot  each table on one rank
 //   LocalizedSlotSparseEmbeddingHash    the same, hashed, with a maximum of rows per rank
 //   DistributedSlotSparseEmbeddingHash  key k on rank k mod ranks, hashed
@@ -73,10 +73,10 @@ class EmbeddingLayer {
   // of memory cannot have.
   void require_local_updates() const;
 
-  // Makes the tables at their place, whose route and room for exchanges the layer says. On many
-  // ranks `placement` is what make_placements() made, and so is the share of the lookups that go to
-  // rows which are not copied. Collective when place.ranks.world is given. `seed`: of first values.
-  void spread(TablesPlace place, uint64_t seed);
+  // Makes the tables at their place. The layer sets the route and the capacity of its exchanges. On
+  // many ranks `placement` is what make_placements() made, and so is the share of the lookups that
+  // go to sharded rows. Collective when place.ranks.world is given. `seed`: of initial values.
+  void shard(TablesPlace place, uint64_t seed);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }

@@ -62,7 +62,7 @@ void EmbeddingTables::prepare() {
   steps_.prepare();
 }
 
-void EmbeddingTables::make_room(const KeysOf& keys_of, const Exec& exec) {
+void EmbeddingTables::reserve(const KeysOf& keys_of, const Exec& exec) {
   start_cache();
   if (!index_) {
     reads_all_ = !keys_of(table_name(spec_.name, 0), false);  // a file of all rows has no keys
@@ -128,10 +128,10 @@ void EmbeddingTables::check(const Exec& exec) {
 }
 
 // Returns, for tables that are not all in memory, the keys that have been trained, and those of
-// copied rows.
+// replicated rows.
 TableStorage::Keys EmbeddingTables::touched_keys() const {
   std::vector<std::vector<uint32_t>> own = storage_.touched_keys();
-  for (int64_t row = 0; ranks_.rank == 0 && row < storage_.copied_rows(); ++row) {
+  for (int64_t row = 0; ranks_.rank == 0 && row < storage_.replicated_rows(); ++row) {
     const TableRow of = storage_.placement()->table_row(-1, row);
     own[static_cast<size_t>(of.table)].push_back(of.key);
   }

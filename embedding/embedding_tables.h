@@ -24,7 +24,7 @@ class EmbeddingTables {
   void declare(plan::Buffers& buffers);
   // Bytes of what is not among the buffers.
   [[nodiscard]] int64_t workspace_bytes() const;
-  // Takes them. To be called once, behind all steps' emit...() and before any of them runs.
+  // Allocates buffers. Call once, after all steps' emit...() and before any of them runs.
   void prepare();
   // The steps of the layer in an iteration: table_steps.h.
   [[nodiscard]] TableSteps& steps() { return steps_; }
@@ -35,13 +35,13 @@ class EmbeddingTables {
   // without a list of keys, those of all rows or, if not `all`, none. REQUIRES allocated buffers.
   using KeysOf =
       std::function<std::optional<std::vector<uint32_t>>(const std::string& table, bool all)>;
-  void make_room(const KeysOf& keys_of, const Exec& exec);
+  void reserve(const KeysOf& keys_of, const Exec& exec);
   // Called after a file's last tensor: tables() and states() then return all rows again.
   void end_reading() {
     read_keys_ = nullptr;
     reads_all_ = false;
   }
-  // First values of tables and states. REQUIRES allocated buffers.
+  // Sets the initial values of tables and states. REQUIRES allocated buffers.
   void initialize(const Exec& exec);
   // Checks what steps have noted and left to the host. Synchronizes exec.stream; every run is
   // ordered on it. Throws DeviceError when a lookup on a GPU met a key beyond its table, though the

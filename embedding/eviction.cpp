@@ -34,8 +34,8 @@ std::vector<uint32_t> choose_evicted(const VocabularyRules& rules, const Evictio
   }
   const auto capacity = static_cast<double>(input.capacity);
   if (rules.when_full == WhenFull::kEvict &&
-      static_cast<double>(kept.size()) > kFullShare * capacity) {
-    const auto stay = static_cast<size_t>(kRoomyShare * capacity);
+      static_cast<double>(kept.size()) > kMaxFillShare * capacity) {
+    const auto stay = static_cast<size_t>(kTargetFillShare * capacity);
     const auto least_used = [&](uint32_t a, uint32_t b) {
       const auto order = [&](uint32_t row) {
         return std::tuple(input.uses[row].last, input.uses[row].count, input.keys[row]);

@@ -47,7 +47,7 @@ class ExactCounter final : public KeyCounter {
   void assign(const std::vector<CountedKey>& entries);
 
  private:
-  [[nodiscard]] int64_t slots() const { return capacity_ + place_.most_keys + place_.rows; }
+  [[nodiscard]] int64_t slots() const { return capacity_ + place_.max_keys + place_.rows; }
   [[nodiscard]] bool on_gpu() const { return place_.exec.on_gpu(); }
   [[nodiscard]] std::vector<CountedKey> device_entries() const;
   void drop_on_cpu(int64_t iteration);

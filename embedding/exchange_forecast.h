@@ -16,20 +16,21 @@ class ExchangeForecast {
   ExchangeForecast(const TablesSpec& spec, const TableStorage& storage, const TablesPlace& place)
       : spec_(spec), storage_(storage), place_(place) {}
 
-  static constexpr double kRoom = 1.25;  // beyond what is likely
+  static constexpr double kCapacityFactor = 1.25;  // beyond what is likely
 
-  // Rows of the longest list of a rank, with room.
+  // Rows of the longest list of a rank, with reserve.
   [[nodiscard]] int64_t capacity() const;
   // Bytes that a full batch is expected to move, per sample.
   struct MovedBytes {
-    double route = 0, gather = 0, pool = 0, reduce = 0, update = 0, update_copied = 0;
+    double route = 0, gather = 0, pool = 0, reduce = 0, update = 0, update_replicated = 0;
   };
   [[nodiscard]] MovedBytes moved_bytes() const;
-  // By an exchange of a list for each rank: `header` bytes, then `row` for each row that is wanted.
+  // Traffic of an exchange of a list for each rank: `header` bytes, then `row` for each requested
+  // row.
   [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
 
  private:
-  [[nodiscard]] std::vector<double> likely_rows(double room) const;
+  [[nodiscard]] std::vector<double> likely_rows(double factor) const;
   [[nodiscard]] std::vector<double> expected_rows() const;
 
   const TablesSpec& spec_;

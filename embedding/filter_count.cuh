@@ -1,4 +1,4 @@
-// What kernels of an insertion do with a KeyFilter.
+// Device functions by which insertion kernels count in a KeyFilter.
 #pragma once
 
 #include "embedding/key_filter_ref.h"
@@ -15,7 +15,7 @@ void open_filter(cudaStream_t stream, const KeyFilterRef& filter, const int64_t*
 __device__ inline uint32_t count_in_filter(const KeyFilterRef& filter, uint64_t key) {
   const uint32_t count = filter.count_with_batch(key);
   const uint32_t at = atomicAdd(&filter.state->waiting, 1u);
-  if (at < filter.most_waiting) filter.waiting[at] = {key, count};
+  if (at < filter.max_waiting) filter.waiting[at] = {key, count};
   return count;
 }
 

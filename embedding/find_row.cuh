@@ -11,8 +11,8 @@
 namespace hlite::embedding::gpu {
 
 // Notes a key beyond its table: of the first step that has one, the one with the lowest index. A
-// step's kernels are ordered against another step's, so whoever finds an earlier step recorded
-// leaves the record alone.
+// step's kernels are ordered against another step's, so a thread that finds an earlier step
+// recorded leaves the record alone.
 __device__ inline void record_key(const KeyRecorder& check, uint32_t index, uint32_t key) {
   if (!check.record) return;
   using Word = unsigned long long;

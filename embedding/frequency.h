@@ -25,7 +25,7 @@ struct FrequencyStatistics {
 
 enum class CommunicationType { kNvlinkSingleNode, kIbNvlink, kIbNvlinkHierarchical };
 
-// The costs that decide whether copies of a category pay.
+// The costs that decide whether replicating a category pays.
 struct CopyCosts {
   CommunicationType communication = CommunicationType::kIbNvlink;
   double p_dup_max = 0.01;
@@ -49,7 +49,7 @@ struct ThresholdParameters : CopyCosts {
 //                       rows
 //
 // Where these divide by zero: with one node the exchange is among its ranks, so n = ranks; with one
-// rank, or one sample a rank, nothing is gained by copies, and the threshold is infinite.
+// rank, or one sample a rank, replication gains nothing, and the threshold is infinite.
 double frequent_threshold(const ThresholdParameters& parameters);
 
 }  // namespace hlite::embedding

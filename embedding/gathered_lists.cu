@@ -3,7 +3,7 @@
 // lists. All lists have to be counted, because every rank must know the longest of any.
 //
 // Bytes at 55,296 samples of 26 one-hot slots, n = 1.4 M lookups: five passes of 16 n and four
-// arrays more, about 150 MB on each rank, beside the 12 MB that routing its own samples moves.
+// arrays more, about 150 MB on each rank, compared with 12 MB for routing its own samples.
 #include "embedding/gathered_lists.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ Workspace cut_workspace(int64_t lookups, std::byte* memory) {
   }
   space.first = cutter.cut<uint8_t>(lookups);
   space.before = cutter.cut<uint32_t>(lookups);
-  space.begin = cutter.cut<uint32_t>(kMostListed);
+  space.begin = cutter.cut<uint32_t>(kMaxListRanks);
   space.bytes = cutter.bytes();
   return space;
 }
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kItemThreads)
   if (i >= count) return;
   const KeyPlace place = place_of_key(slots, static_cast<uint32_t>(i));
   const SlotRef slot = slots.slots[place.slot];
-  // A key beyond its table is told by the rank that has it.
+  // A key beyond its table is reported by the rank that has it.
   const uint32_t number =
       find_row(slot, keys, place.index, KeyRecorder{}) == kNoRow
           ? placement.numbers
@@ -94,15 +94,15 @@ __global__ void __launch_bounds__(kItemThreads)
   first[i] = number != none && (begins || list.number(i - 1) != number) ? 1 : 0;
 }
 
-// A block a rank that asks, a thread a rank that is asked and one more.
-__global__ void __launch_bounds__(kMostListed + 1)
+// A block per requesting rank, a thread per owner and one more.
+__global__ void __launch_bounds__(kMaxListRanks + 1)
     find_gathered_kernel(SortedGathered list, GatheredListsArgs args, const uint8_t* first,
                          const uint32_t* before, uint32_t* begins) {
-  __shared__ uint32_t begin[kMostListed + 1];
-  const PoolShape& pool = args.pool;
+  __shared__ uint32_t begin[kMaxListRanks + 1];
+  const ExchangeShape& shape = args.shape;
   const uint32_t from = blockIdx.x;
   const auto q = static_cast<int32_t>(threadIdx.x);
-  if (q <= pool.ranks) {
+  if (q <= shape.ranks) {
     uint32_t low = list.begin_of(from), high = list.begin_of(from + 1);
     while (low < high) {  // the first item whose number is not below
       const uint32_t middle = low + (high - low) / 2;
@@ -121,13 +121,13 @@ __global__ void __launch_bounds__(kMostListed + 1)
   __syncthreads();
   if (q != 0) return;
   int64_t longest = 0;
-  for (int32_t r = 0; r < pool.ranks; ++r) {
+  for (int32_t r = 0; r < shape.ranks; ++r) {
     const int64_t n = begin[r + 1] - begin[r];
     longest = n > longest ? n : longest;
   }
   const int64_t listed =
-      longest <= pool.capacity ? begin[args.rank + 1] - begin[args.rank] : int64_t{0};
-  uint32_t* const block = args.blocks + from * pool.block_words();
+      longest <= shape.capacity ? begin[args.rank + 1] - begin[args.rank] : int64_t{0};
+  uint32_t* const block = args.blocks + from * shape.block_words();
   block[0] = static_cast<uint32_t>(longest);
   block[1] = static_cast<uint32_t>(longest >> 32);
   args.received_bytes[from] = (kListHeader + listed) * static_cast<int64_t>(sizeof(uint32_t));
@@ -142,8 +142,8 @@ __global__ void __launch_bounds__(kItemThreads)
   const uint32_t number = list.number(i), mine = args.placement.first_number[args.rank];
   if (number < mine || number >= args.placement.first_number[args.rank + 1]) return;
   const int64_t from = i / list.of_rank, at = before[i] - begins[from];
-  if (at < args.pool.capacity)  // else the run will count for nothing
-    args.blocks[from * args.pool.block_words() + kListHeader + at] = number - mine;
+  if (at < args.shape.capacity)  // else the run will count for nothing
+    args.blocks[from * args.shape.block_words() + kListHeader + at] = number - mine;
 }
 
 }  // namespace
@@ -156,7 +156,7 @@ size_t gathered_workspace(int64_t lookups, uint32_t numbers) {
   size_t more = 0;
   if (n > 0)
     more = std::max({hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(numbers)),
-                     hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(kMostListed - 1)),
+                     hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(kMaxListRanks - 1)),
                      hlite::gpu::exclusive_sums_bytes(n)});
   return cut_workspace(lookups, nullptr).bytes + more;
 }
@@ -186,14 +186,14 @@ void list_gathered(cudaStream_t stream, const GatheredListsArgs& args) {
   int now = sort(0, none);
   launch(item_shape("rank_gathered", lookups, stream), rank_gathered_kernel, space.lookups[now], n,
          of_rank, space.keys[now]);
-  now = sort(now, static_cast<uint32_t>(args.pool.ranks - 1));
+  now = sort(now, static_cast<uint32_t>(args.shape.ranks - 1));
   const SortedGathered list{space.lookups[now], space.number_of, n, of_rank};
   launch(item_shape("mark_gathered", lookups, stream), mark_gathered_kernel, list, none,
          space.first);
   hlite::gpu::exclusive_sums(stream, temporary, space.first, space.before, n);
   launch({.name = "find_gathered",
-          .grid = dim3(static_cast<unsigned>(args.pool.ranks)),
-          .block = dim3(kMostListed + 1),
+          .grid = dim3(static_cast<unsigned>(args.shape.ranks)),
+          .block = dim3(kMaxListRanks + 1),
           .stream = stream},
          find_gathered_kernel, list, args, space.first, space.before, space.begin);
   launch(item_shape("write_gathered", lookups, stream), write_gathered_kernel, list, args,

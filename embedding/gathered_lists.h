@@ -9,7 +9,7 @@ namespace hlite::embedding {
 struct GatheredListsArgs {
   SlotsRef slots = {};  // of the tables
   PlacementRef placement = {};
-  PoolShape pool = {};
+  ExchangeShape shape = {};
   int32_t rank = 0;                   // whose rows are listed
   Matrix<const uint32_t> keys = {};   // [B of all ranks, columns]
   int64_t samples_of_rank = 0;        // rank 0 has the first so many, rank 1 the next, ...

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "embedding/first_values.h"
+#include "embedding/initial_values.h"
 #include "embedding/key_filter_ref.h"
 #include "embedding/key_part.h"
 #include "embedding/row_use.h"
@@ -51,11 +51,11 @@ struct HashedArgs {
   Matrix<const uint32_t> keys = {};  // [B,columns]
   Matrix<uint32_t> rows = {};        // [B,columns]
   // The table of each key of a list, and the number of tables.
-  const uint32_t* listed_tables = nullptr;
+  const uint32_t* requested_tables = nullptr;
   int32_t all_tables = 0;
 
   [[nodiscard]] HLITE_HD int32_t table_count() const {
-    return listed_tables ? all_tables : slots.table_count;
+    return requested_tables ? all_tables : slots.table_count;
   }
 };
 
@@ -90,7 +90,7 @@ HLITE_HD inline uint32_t iteration_after(const int64_t* step) {
 }
 
 // AdmissionType::kProbability: the same for a key and an iteration on any device and rank.
-HLITE_HD inline bool admits_by_chance(const FirstValues& first, uint64_t table_key,
+HLITE_HD inline bool admits_by_chance(const InitialValues& first, uint64_t table_key,
                                       uint32_t iteration, float probability) {
   const uint64_t stream = first.tables[table_key >> 32].stream ^ 0x61646d6974u;
   const uint64_t index = table_key << 32 | iteration;
@@ -101,7 +101,7 @@ HLITE_HD inline bool admits_by_chance(const FirstValues& first, uint64_t table_k
 struct HashedInsertArgs {
   HashedArgs batch = {};
   UpdatedRows own = {};
-  FirstValues first = {};
+  InitialValues first = {};
   AdmissionArgs admission = {};
   // Set if the tables keep uses: one for each own row, and the number of finished iterations.
   RowUse* uses = nullptr;
@@ -120,18 +120,18 @@ inline const Kernel<void(const HashedInsertArgs&)> hashed_insert{"hashed_insert"
 inline const Kernel<void(const HashedArgs&)> hashed_find{"hashed_find"};
 // Fills an empty table with the `count` keys in key_of_row, each in its row.
 inline const Kernel<void(const HashedTable&, uint32_t /*count*/)> hashed_assign{"hashed_assign"};
-// out[i] = row list.rows[i] of the table, exactly; the first values of key i where it is kUnseen;
+// out[i] = row list.rows[i] of the table, exactly; the initial values of key i where it is kUnseen;
 // as it was where it is kNoKey.
 inline const Kernel<void(const HashedArgs& /*list*/, Matrix<const float> /*table*/,
-                         const FirstValues&, Matrix<float> /*out*/)>
+                         const InitialValues&, Matrix<float> /*out*/)>
     hashed_gather{"hashed_gather"};
-// First values of rows [first, end).
-inline const Kernel<void(const HashedTable&, const UpdatedRows&, const FirstValues&,
+// Sets the initial values of rows [first, end).
+inline const Kernel<void(const HashedTable&, const UpdatedRows&, const InitialValues&,
                          uint32_t /*first*/, uint32_t /*end*/)>
-    hashed_first_values{"hashed_first_values"};
+    hashed_initial_values{"hashed_initial_values"};
 // pool_unseen() of hashed_lookup.h.
 template <typename T>
-inline const Kernel<void(const HashedArgs&, Matrix<const float> /*table*/, const FirstValues&,
+inline const Kernel<void(const HashedArgs&, Matrix<const float> /*table*/, const InitialValues&,
                          View<T, 3> /*out*/)>
     pool_unseen{"pool_unseen"};
 }  // namespace kernels

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kKeysAhead = 16;  // prefetched
 
-// `refused`: keys without a row that the table may have to hold beside `capacity` with one.
+// `refused`: keys without a row that the table may have to hold in addition to `capacity` with one.
 HashedTable cut_table(int64_t capacity, int64_t refused, std::byte* memory, size_t* bytes) {
   const int64_t places = KeyIndex::places(capacity + refused);
   Cutter cutter(memory);
@@ -32,17 +32,17 @@ HashedTable cut_table(int64_t capacity, int64_t refused, std::byte* memory, size
 }  // namespace
 
 HashedIndex::HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
-                         int64_t max_batch, int64_t most_keys)
+                         int64_t max_batch, int64_t max_keys)
     : spec_(spec),
       storage_(storage),
       exec_(exec),
       rules_(spec.vocabulary),
       capacity_(storage.own_rows()),
       max_lookups_(max_batch * spec.layout.columns()),
-      most_keys_(rules_.refuses() ? (most_keys > 0 ? most_keys : max_lookups_) : 0),
+      max_keys_(rules_.refuses() ? (max_keys > 0 ? max_keys : max_lookups_) : 0),
       counter_(make_key_counter(spec, {.exec = exec,
                                        .rows = capacity_,
-                                       .most_keys = most_keys_,
+                                       .max_keys = max_keys_,
                                        .rank = storage.ranks().rank,
                                        .ranks = storage.ranks().ranks(),
                                        .keys_with_row = [this] { return keys(); }})) {
@@ -53,7 +53,7 @@ int64_t HashedIndex::bytes() const {
   const int64_t counted = counter_ ? counter_->bytes() : 0;
   if (!exec_.on_gpu()) return KeyIndex::bytes(capacity_) + counted;
   size_t bytes = 0;
-  (void)cut_table(capacity_, most_keys_, nullptr, &bytes);
+  (void)cut_table(capacity_, max_keys_, nullptr, &bytes);
   return static_cast<int64_t>(bytes) + list_workspace(max_lookups_) + counted;
 }
 
@@ -74,7 +74,7 @@ void HashedIndex::allocate() {
   for (int64_t t = 0; rules_.zeros && t < tables; ++t)
     streams[static_cast<size_t>(tables + t)].bound = 0;
   const size_t stream_bytes = streams.size() * sizeof(TableStream);
-  streams_ = ExecMemory(exec_, stream_bytes, "first values");
+  streams_ = ExecMemory(exec_, stream_bytes, "initial values");
   put_bytes(exec_, streams_.data(), streams.data(), stream_bytes);
   first_ = {.tables = reinterpret_cast<const TableStream*>(streams_.data()),
             .seed = spec_.seed,
@@ -90,10 +90,10 @@ void HashedIndex::allocate() {
     return;
   }
   size_t bytes = 0;
-  (void)cut_table(capacity_, most_keys_, nullptr, &bytes);
+  (void)cut_table(capacity_, max_keys_, nullptr, &bytes);
   memory_ = ExecMemory(exec_, bytes, "hash table");
   workspace_ = ExecMemory(exec_, static_cast<size_t>(list_workspace(max_lookups_)), "hash table");
-  table_ = cut_table(capacity_, most_keys_, memory_.data(), &bytes);
+  table_ = cut_table(capacity_, max_keys_, memory_.data(), &bytes);
   clear();
 }
 
@@ -120,7 +120,7 @@ int64_t HashedIndex::insert_row(uint64_t both, uint32_t iteration) {
     return KeyIndex::kAbsent;
   }
   const int64_t row = index_->insert(both);
-  storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
+  storage_.initial_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
   new_use(row, iteration);
   if (counter_) counter_->has_row(both);
   ++counts_.inserted;
@@ -187,14 +187,14 @@ void HashedIndex::find_rows(const Exec& exec, const SlotsRef& slots, Matrix<cons
   kernels::hashed_insert(exec, args);
 }
 
-void HashedIndex::find_listed(const Exec& exec, HashedArgs list) const {
+void HashedIndex::find_requested(const Exec& exec, HashedArgs list) const {
   if (!exec.on_gpu()) return find_list_on_cpu(exec, list);
   list.table = table_;
   kernels::hashed_find(exec, list);
 }
 
 void HashedIndex::find_list_on_cpu(const Exec& exec, const HashedArgs& list) const {
-  const uint32_t *const keys = list.keys.data(), *const tables = list.listed_tables;
+  const uint32_t *const keys = list.keys.data(), *const tables = list.requested_tables;
   uint32_t* const rows = list.rows.data();
   exec.threads().parallel_for(list.keys.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -210,10 +210,12 @@ void HashedIndex::find_list_on_cpu(const Exec& exec, const HashedArgs& list) con
 void HashedIndex::insert_list_on_cpu(const Exec& exec, const HashedArgs& list,
                                      int32_t* capacity_exceeded, uint32_t iteration) {
   find_list_on_cpu(exec, list);
-  std::vector<uint64_t>& unseen = unseen_listed_;
+  std::vector<uint64_t>& unseen = unseen_requests_;
   unseen.clear();
   uint32_t* const rows = list.rows.data();
-  const auto key = [&](int64_t i) { return table_key(list.listed_tables[i], list.keys.data()[i]); };
+  const auto key = [&](int64_t i) {
+    return table_key(list.requested_tables[i], list.keys.data()[i]);
+  };
   for (int64_t i = 0; i < list.rows.dim(0); ++i)
     if (rows[i] == kUnseen) unseen.push_back(key(i));
   std::sort(unseen.begin(), unseen.end());
@@ -241,8 +243,9 @@ void HashedIndex::insert_list_on_cpu(const Exec& exec, const HashedArgs& list,
   });
 }
 
-void HashedIndex::insert_listed(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
-                                int32_t* capacity_exceeded, const int64_t* step) {
+void HashedIndex::insert_requested(const Exec& exec, HashedArgs list,
+                                   std::span<std::byte> workspace, int32_t* capacity_exceeded,
+                                   const int64_t* step) {
   HLITE_CHECK(step || !rules_.keeps_uses(), "{}: no step", spec_.name);
   if (!exec.on_gpu())
     return insert_list_on_cpu(exec, list, capacity_exceeded, step ? iteration_after(step) : 0);
@@ -254,7 +257,8 @@ void HashedIndex::insert_listed(const Exec& exec, HashedArgs list, std::span<std
   kernels::hashed_insert(exec, args);
 }
 
-void HashedIndex::gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const {
+void HashedIndex::gather_requested(const Exec& exec, const HashedArgs& list,
+                                   Matrix<float> out) const {
   if (!exec.on_gpu()) {
     const WeightRows own = storage_.own().w;
     const uint32_t* const rows = list.rows.data();
@@ -264,7 +268,7 @@ void HashedIndex::gather_listed(const Exec& exec, const HashedArgs& list, Matrix
           if (rows[i] == kUnseen && rules_.zeros)
             std::fill_n(out.row(i), out.dim(1), 0.0f);
           else if (rows[i] == kUnseen)
-            storage_.first_values(list.listed_tables[i], list.keys.data()[i], out.row(i));
+            storage_.initial_values(list.requested_tables[i], list.keys.data()[i], out.row(i));
           else if (rows[i] != kNoKey)
             widen(own.as<W>().row(rows[i]), out.dim(1), out.row(i));
       });
@@ -342,7 +346,7 @@ void HashedIndex::insert_unseen(const Exec& exec, const SlotsRef& slots,
   exec.threads().parallel_for(index_->size() - before, 256, [&](int64_t begin, int64_t end) {
     for (int64_t row = before + begin; row < before + end; ++row) {
       const uint64_t both = index_->keys()[static_cast<size_t>(row)];
-      storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
+      storage_.initial_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
     }
   });
   found_of_slot_.assign(static_cast<size_t>(slots.count), 0);

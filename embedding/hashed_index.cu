@@ -1,11 +1,12 @@
 // Kernels of hashed tables.
 //
-// Insertion: every lookup looks for its key, and whoever finds an empty place claims it (an atomic
-// compare and swap), so that one thread lists each new key. The list, in the order in which threads
-// came, is sorted by table and key, and its keys get the next rows in that order: rows do not
-// depend on threads. Where in the table a key lies does, and shows nowhere. The sorts are of as
-// many entries as the batch has lookups, since the host does not know how many keys are new: at the
-// MLPerf DLRM shape (1.70 M lookups) 8 passes of 16 bytes an entry, 0.22 GB, in the L2 cache.
+// Insertion: every lookup searches for its key, and a thread that finds an empty place claims it
+// (an atomic compare and swap), so that one thread lists each new key. The list, in the order in
+// which threads came, is sorted by table and key, and its keys get the next rows in that order:
+// rows do not depend on threads. Where in the table a key lies does, and shows nowhere. The sorts
+// are of as many entries as the batch has lookups, since the host does not know how many keys are
+// new: at the MLPerf DLRM shape (1.70 M lookups) 8 passes of 16 bytes an entry, 0.22 GB, in the L2
+// cache.
 #include "embedding/hashed_args.h"
 
 #include <algorithm>
@@ -125,7 +126,7 @@ struct TablePlace {
 };
 __device__ inline TablePlace table_place(const HashedArgs& args, uint32_t i) {
   const KeyPlace place = place_of_key(args.slots, i);
-  if (args.listed_tables) return {args.listed_tables[i], place.index};
+  if (args.requested_tables) return {args.requested_tables[i], place.index};
   return {static_cast<uint32_t>(args.slots.table_of[place.slot]), place.index};
 }
 
@@ -172,9 +173,9 @@ __global__ void __launch_bounds__(kItemThreads)
 __global__ void count_kernel(HashedTable table, int32_t* capacity_exceeded) {
   HashedCounts& counts = *table.counts;
   if (capacity_exceeded && counts.full != 0) *capacity_exceeded = 1;
-  const uint32_t room = table.capacity - counts.size;
+  const uint32_t free = table.capacity - counts.size;
   counts.before = counts.size;
-  counts.size += counts.claimed < room ? counts.claimed : room;
+  counts.size += counts.claimed < free ? counts.claimed : free;
   counts.inserted += counts.size - counts.before;
   counts.claimed = 0;
 }
@@ -203,7 +204,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 // A thread an element of the output.
 __global__ void __launch_bounds__(kItemThreads)
-    gather_kernel(HashedArgs list, const float* table, FirstValues first, float* out,
+    gather_kernel(HashedArgs list, const float* table, InitialValues first, float* out,
                   int64_t elements, int64_t width) {
   const int64_t element = global_thread();
   if (element >= elements) return;
@@ -211,14 +212,14 @@ __global__ void __launch_bounds__(kItemThreads)
   const uint32_t row = list.rows.data()[i];
   if (row == kNoKey) return;
   out[element] = row == kUnseen
-                     ? first.at(list.listed_tables[i], list.keys.data()[i], width, column)
+                     ? first.at(list.requested_tables[i], list.keys.data()[i], width, column)
                      : table[row * width + column];
 }
 
 // Element by element of rows [first, end), or of those that came last.
 __global__ void __launch_bounds__(kItemThreads)
-    first_values_kernel(HashedTable table, UpdatedRows rows, FirstValues values, int64_t first,
-                        int64_t end, bool came_last) {
+    initial_values_kernel(HashedTable table, UpdatedRows rows, InitialValues values, int64_t first,
+                          int64_t end, bool came_last) {
   if (came_last) {
     first = table.counts->before;
     end = table.counts->size;
@@ -246,7 +247,7 @@ __global__ void __launch_bounds__(kItemThreads) assign_kernel(HashedTable table,
 // A thread an element of the output; bags without an unseen key stay as they are.
 template <typename T>
 __global__ void __launch_bounds__(kItemThreads)
-    pool_unseen_kernel(HashedArgs args, const float* table, FirstValues first, T* out,
+    pool_unseen_kernel(HashedArgs args, const float* table, InitialValues first, T* out,
                        int64_t elements) {
   const int64_t i = global_thread();
   if (i >= elements) return;
@@ -281,12 +282,12 @@ uint32_t lookups_of(const HashedArgs& args) {
   return static_cast<uint32_t>(batch * args.slots.lookups);
 }
 
-void fill_first_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
-                       const FirstValues& values, int64_t first, int64_t end, bool came_last) {
+void fill_initial_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
+                         const InitialValues& values, int64_t first, int64_t end, bool came_last) {
   constexpr int64_t kBlocks = 1024;  // usually few rows are new
   const int64_t most = came_last ? rows.w.size() : (end - first) * rows.w.dim(1);
-  launch(item_shape("hashed_first_values", most, stream, kBlocks), first_values_kernel, table, rows,
-         values, first, end, came_last);
+  launch(item_shape("hashed_initial_values", most, stream, kBlocks), initial_values_kernel, table,
+         rows, values, first, end, came_last);
 }
 
 }  // namespace
@@ -333,7 +334,7 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   launch(item_shape("hashed_number", n, stream), number_kernel, args, keys[last], tables[last]);
   launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table,
          args.capacity_exceeded);
-  fill_first_values(stream, batch.table, args.own, args.first, 0, 0, true);
+  fill_initial_values(stream, batch.table, args.own, args.first, 0, 0, true);
   launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n, args.uses, args.step);
 }
 
@@ -341,20 +342,20 @@ void hashed_assign(cudaStream_t stream, const HashedTable& table, uint32_t count
   launch(item_shape("hashed_assign", count, stream), assign_kernel, table, count);
 }
 
-void hashed_first_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
-                         const FirstValues& values, uint32_t first, uint32_t end) {
-  fill_first_values(stream, table, rows, values, first, end, false);
+void hashed_initial_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
+                           const InitialValues& values, uint32_t first, uint32_t end) {
+  fill_initial_values(stream, table, rows, values, first, end, false);
 }
 
 void hashed_gather(cudaStream_t stream, const HashedArgs& list, Matrix<const float> table,
-                   const FirstValues& first, Matrix<float> out) {
+                   const InitialValues& first, Matrix<float> out) {
   launch(item_shape("hashed_gather", out.size(), stream), gather_kernel, list, table.data(), first,
          out.data(), out.size(), out.dim(1));
 }
 
 template <typename T>
 void pool_unseen(cudaStream_t stream, const HashedArgs& args, Matrix<const float> table,
-                 const FirstValues& first, View<T, 3> out) {
+                 const InitialValues& first, View<T, 3> out) {
   launch(item_shape("pool_unseen", out.size(), stream), pool_unseen_kernel<T>, args, table.data(),
          first, out.data(), out.size());
 }
@@ -365,7 +366,7 @@ HLITE_KERNELS(hashed_index) {
   list.add<hashed_find>(kernels::hashed_find);
   list.add<hashed_gather>(kernels::hashed_gather);
   list.add<hashed_assign>(kernels::hashed_assign);
-  list.add<hashed_first_values>(kernels::hashed_first_values);
+  list.add<hashed_initial_values>(kernels::hashed_initial_values);
   for_each_float([&]<typename T>() { list.add<pool_unseen<T>>(kernels::pool_unseen<T>); });
 }
 

@@ -26,17 +26,17 @@ namespace hlite::embedding {
 class HashedIndex {
  public:
   // `exec`: where the rows of `storage` lie; both must outlive it. `max_batch`: samples of
-  // find_rows(), 0: it is not called. `most_keys`: distinct keys of a training batch, at most; 0:
+  // find_rows(), 0: it is not called. `max_keys`: distinct keys of a training batch, at most; 0:
   // the lookups of max_batch.
   HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
-              int64_t max_batch, int64_t most_keys = 0);
+              int64_t max_batch, int64_t max_keys = 0);
   [[nodiscard]] int64_t bytes() const;
   // Takes them.
   void allocate();
   void clear();
 
   // rows[b, c]: the row of key c of the layer's in sample b, kNoKey where there is none. Training
-  // gives new keys rows with first values. Where none is left the CPU throws DataError, and a GPU
+  // gives new keys rows with initial values. If no row is left the CPU throws DataError, and a GPU
   // leaves a note. Evaluation takes no rows: keys that have none get kUnseen, as in training do
   // those that the rules refuse one. `step`: the number of iterations before this one, in memory of
   // the device; needed in training if the tables keep uses.
@@ -45,18 +45,18 @@ class HashedIndex {
   // On a GPU waits for exec.stream. Throws DataError when a key found no row left.
   void check(const Exec& exec) const;
   // The vectors of keys without a row, in memory of the device.
-  [[nodiscard]] const FirstValues& absent_values() const { return absent_; }
+  [[nodiscard]] const InitialValues& absent_values() const { return absent_; }
 
-  // On several ranks keys come in lists (HashedArgs): these find the rows of such a list in
+  // On several ranks keys arrive in lists (HashedArgs): these find the rows of such a list in
   // evaluation, and insert its keys in training. A key that finds no row left sets
   // *capacity_exceeded to 1 and gets the row kUnseen. `workspace`: list_workspace() bytes.
-  void find_listed(const Exec& exec, HashedArgs list) const;
-  void insert_listed(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
-                     int32_t* capacity_exceeded, const int64_t* step = nullptr);
+  void find_requested(const Exec& exec, HashedArgs list) const;
+  void insert_requested(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
+                        int32_t* capacity_exceeded, const int64_t* step = nullptr);
   [[nodiscard]] int64_t list_workspace(int64_t keys) const;
-  // out[i] = the vector of key i, behind either; without a row its absent_values(). out[i] of no
+  // out[i] = the vector of key i, after either; without a row its absent_values(). out[i] of no
   // key stays as it is.
-  void gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const;
+  void gather_requested(const Exec& exec, const HashedArgs& list, Matrix<float> out) const;
 
   // On the CPU: the row of a key, or KeyIndex::kAbsent.
   [[nodiscard]] int64_t find(int64_t table, uint32_t key) const {
@@ -72,8 +72,8 @@ class HashedIndex {
   // Replaces all keys by these: key i gets row i with initial values. Drops the counted keys.
   void assign(const std::vector<uint64_t>& keys);
 
-  // Lets rows and counted keys leave by the rules, between two iterations: behind `iteration`, and
-  // behind the last time that it did so, `before` (0: never). REQUIRES that nothing runs.
+  // Lets rows and counted keys leave by the rules, between two iterations: after `iteration`, when
+  // the last time was after `before` (0: never). REQUIRES that nothing runs.
   void evict(int64_t iteration, int64_t before);
   // Returns the counts of this rank's vocabulary. REQUIRES that nothing runs.
   [[nodiscard]] VocabularyCounts vocabulary() const;
@@ -106,8 +106,8 @@ class HashedIndex {
   const TableStorage& storage_;
   const Exec exec_;
   const VocabularyRules& rules_;
-  const int64_t capacity_, max_lookups_, most_keys_;
-  FirstValues first_, absent_;
+  const int64_t capacity_, max_lookups_, max_keys_;
+  InitialValues first_, absent_;
   ExecMemory streams_;
   const std::unique_ptr<KeyCounter> counter_;  // as counter()
   VocabularyCounts counts_;                    // without those in memory of a GPU
@@ -115,7 +115,7 @@ class HashedIndex {
   std::optional<uint64_t> refused_;            // there: the first listed key that found no row
   // [tables] on the CPU: of a batch the keys without a row, then those of them that got one.
   std::vector<std::vector<uint32_t>> unseen_;
-  std::vector<uint64_t> unseen_listed_;  // of lists, there
+  std::vector<uint64_t> unseen_requests_;  // of lists, there
   // There: lookups of a batch whose keys had no row, by table; those that got one, by slot.
   std::vector<int64_t> unseen_lookups_, found_of_slot_;
   ExecMemory memory_, workspace_;  // on a GPU

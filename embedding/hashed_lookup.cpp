@@ -11,8 +11,8 @@
 namespace hlite::embedding {
 namespace {
 
-// The vector of a key without a row, as FirstValues::at() has it element by element.
-void fill_absent(const FirstValues& first, int64_t table, uint32_t key, std::span<float> row) {
+// The vector of a key without a row, as InitialValues::at() has it element by element.
+void fill_absent(const InitialValues& first, int64_t table, uint32_t key, std::span<float> row) {
   const TableStream of = first.tables[table];
   if (of.bound == 0) return std::fill(row.begin(), row.end(), 0.0f);
   random::fill_uniform(row.data(), std::ssize(row), first.seed, of.stream,
@@ -23,7 +23,7 @@ void fill_absent(const FirstValues& first, int64_t table, uint32_t key, std::spa
 
 // One bag: `hotness` keys of slot s and their rows. `value` and `sum`: [width].
 template <typename W, typename T>
-void pool_bag(const HashedArgs& of, Matrix<const W> table, const FirstValues& first, int64_t b,
+void pool_bag(const HashedArgs& of, Matrix<const W> table, const InitialValues& first, int64_t b,
               int64_t s, std::span<float> value, std::span<float> sum, T* out) {
   const int64_t width = of.slots.width, column = of.slots.slots[s].column,
                 table_number = of.slots.table_of[s];
@@ -48,7 +48,7 @@ void pool_bag(const HashedArgs& of, Matrix<const W> table, const FirstValues& fi
 
 template <typename W, typename T>
 void pool_on_cpu(const Exec& exec, const HashedArgs& of, Matrix<const W> table,
-                 const FirstValues& first, View<T, 3> out) {
+                 const InitialValues& first, View<T, 3> out) {
   exec.threads().parallel_for(of.keys.dim(0), 64, [&](int64_t begin, int64_t end) {
     thread_local std::vector<float> values;  // grows once
     const auto width = static_cast<size_t>(of.slots.width);
@@ -67,7 +67,7 @@ void pool_on_cpu(const Exec& exec, const HashedArgs& of, Matrix<const W> table,
 
 template <typename T>
 void pool_unseen(const Exec& exec, const HashedArgs& batch, const ConstWeightRows& table,
-                 const FirstValues& first, View<T, 3> out) {
+                 const InitialValues& first, View<T, 3> out) {
   if (exec.on_gpu()) return kernels::pool_unseen<T>(exec, batch, table.as<float>(), first, out);
   if constexpr (kOnCpu<T>)
     with_float_type(table.type(),

@@ -1,4 +1,4 @@
-// Lookups of keys that have no row, in an evaluation: they have their first values.
+// Lookups of keys without a row, in an evaluation: they return the key's initial values.
 #pragma once
 
 #include "embedding/hashed_args.h"
@@ -12,6 +12,6 @@ namespace hlite::embedding {
 // and on a GPU fp16.
 template <typename T>
 void pool_unseen(const Exec& exec, const HashedArgs& batch, const ConstWeightRows& table,
-                 const FirstValues& first, View<T, 3> out);
+                 const InitialValues& first, View<T, 3> out);
 
 }  // namespace hlite::embedding

@@ -16,7 +16,7 @@ void HashedIndex::place_keys(const std::vector<uint64_t>& keys) {
     return;
   }
   const std::vector<unsigned long long> empty(
-      static_cast<size_t>(KeyIndex::places(capacity_ + most_keys_)), ~0ull);
+      static_cast<size_t>(KeyIndex::places(capacity_ + max_keys_)), ~0ull);
   put_bytes(exec_, table_.keys, empty.data(), empty.size() * sizeof(empty[0]));
   const auto n = static_cast<uint32_t>(keys.size());
   if (n == 0) return;
@@ -40,15 +40,15 @@ void HashedIndex::assign(const std::vector<uint64_t>& keys) {
     storage_.set_uses(std::vector<RowUse>(keys.size(), RowUse{.count = 1, .last = 0}));
   if (!exec_.on_gpu()) {
     for (const uint64_t both : keys)
-      storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both),
-                            index_->insert(both));
+      storage_.initial_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both),
+                              index_->insert(both));
     return;
   }
   place_keys(keys);
   const auto n = static_cast<uint32_t>(keys.size());
   const HashedCounts counts{.size = n};
   put_bytes(exec_, table_.counts, &counts, sizeof(counts));
-  kernels::hashed_first_values(exec_, table_, storage_.all_own(), first_, 0, n);
+  kernels::hashed_initial_values(exec_, table_, storage_.all_own(), first_, 0, n);
   exec_.cuda->stream_synchronize(exec_.stream);
 }
 

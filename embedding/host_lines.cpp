@@ -8,7 +8,7 @@
 namespace hlite::embedding {
 
 HostLines::HostLines(const TableStorage& storage, const SlotLayout& layout, int64_t max_batch)
-    : storage_(storage), slots_(Exec{}, layout), most_(max_batch * layout.keys.columns) {}
+    : storage_(storage), slots_(Exec{}, layout), max_(max_batch * layout.keys.columns) {}
 
 // A destructor cannot report a failure.
 HostLines::~HostLines() {
@@ -24,14 +24,13 @@ int64_t HostLines::bytes(const SlotLayout& layout, int64_t max_batch) {
 void HostLines::prepare(const cuda::Backend& gpu) {
   gpu_ = &gpu;
   const SlotsRef& slots = slots_.ref();
-  memory_ =
-      PinnedMemory(gpu, static_cast<size_t>(2 * most_ + most_ / slots.columns * slots.lookups) *
-                            sizeof(uint32_t));
+  memory_ = PinnedMemory(
+      gpu, static_cast<size_t>(2 * max_ + max_ / slots.columns * slots.lookups) * sizeof(uint32_t));
   gpu.event_create(&recall_);
 }
 
 std::byte* HostLines::side(int i) const {
-  return memory_.data() + i * most_ * static_cast<int64_t>(sizeof(uint32_t));
+  return memory_.data() + i * max_ * static_cast<int64_t>(sizeof(uint32_t));
 }
 
 Matrix<uint32_t> HostLines::lines_on(int i, int64_t batch) const {

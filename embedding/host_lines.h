@@ -15,7 +15,7 @@
 //   evicted rows -> disk, disk -> lines
 //
 // The rows of batch N keep their host lines meanwhile (RowCacheOptions::batches_in_use), and the
-// evicted ones are in no batch that runs, so nobody else touches what the host reads and writes.
+// evicted ones are in no batch that runs, so no step touches what the host reads and writes.
 // Where the next batch was not known, or others came between as an evaluation does, the host does
 // the same before it issues the run, and waits for all earlier ones if a row has to leave.
 //
@@ -62,7 +62,7 @@ class HostLines {
 
   const TableStorage& storage_;
   const DeviceSlots slots_;  // on the host
-  const int64_t most_;       // keys in a batch
+  const int64_t max_;        // keys in a batch
   PinnedMemory memory_;      // lines of two batches, then evicted rows
   int side_ = 0;             // of the batch that runs
   bool chosen_ = false, recalled_ = false;

@@ -12,7 +12,7 @@ int64_t HybridOptions::most_frequent(int64_t categories) const {
 void declare(config::Block& s, HybridOptions& o) {
   s.number("max_num_frequent_categories", &o.max_frequent, {.min = 0},
            "Maximum number of frequent categories, in multiples of the larger batch size.");
-  s.number("max_num_infrequent_samples", &o.most_infrequent_lookups, {.min = -1},
+  s.number("max_num_infrequent_samples", &o.max_infrequent_lookups, {.min = -1},
            "Maximum number of a batch's lookups that go to infrequent categories; -1 means all.");
   s.number("p_dup_max", &o.p_dup_max, {.min = 0, .max = 1},
            "`NVLink_SingleNode`: the probability with which an infrequent category may occur twice "

@@ -13,9 +13,9 @@ struct HybridOptions : CopyCosts {
   int64_t statistics_batches = 20;  // num_iterations_statistics
   double max_frequent = 1;          // max_num_frequent_categories, in multiples of most_batch
   int64_t most_batch = 0;           // the larger of batchsize and batchsize_eval
-  // max_num_infrequent_samples: lookups of a batch that go to infrequent
-  // categories at most; -1: all.
-  double most_infrequent_lookups = -1;
+  // max_num_infrequent_samples: lookups of a batch that go to infrequent categories at most; -1:
+  // all.
+  double max_infrequent_lookups = -1;
   int64_t exchange_capacity = 0;  // (ours) rows from one rank to another; 0: as statistics say
 
   // The most categories that may be frequent.

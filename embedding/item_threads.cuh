@@ -9,11 +9,11 @@ namespace hlite::embedding::gpu {
 
 inline constexpr int kItemThreads = 256;  // of a block
 
-// At least `items` threads, unless `most_blocks` are fewer: then a thread takes several.
+// At least `items` threads, unless `max_blocks` are fewer: then a thread takes several.
 inline LaunchShape item_shape(const char* name, int64_t items, cudaStream_t stream,
-                              int64_t most_blocks = kMaxGridX) {
+                              int64_t max_blocks = kMaxGridX) {
   return {.name = name,
-          .grid = grid_for(items, kItemThreads, most_blocks),
+          .grid = grid_for(items, kItemThreads, max_blocks),
           .block = kItemThreads,
           .stream = stream};
 }

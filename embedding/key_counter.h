@@ -22,11 +22,11 @@ namespace hlite::embedding {
 // The words of a tensor in a file; nullopt if there is none.
 using WordsOf = std::function<std::optional<std::vector<uint32_t>>(const std::string& tensor)>;
 
-// Where a counter counts.
+// The memory and threads of a counter.
 struct KeyCounterPlace {
   Exec exec = {};
-  int64_t rows = 0;       // keys with a row, at most
-  int64_t most_keys = 0;  // keys of a training batch, at most
+  int64_t rows = 0;      // keys with a row, at most
+  int64_t max_keys = 0;  // keys of a training batch, at most
   int rank = 0, ranks = 1;
   // Returns the keys that have a row. REQUIRES that nothing runs.
   std::function<std::vector<uint64_t>()> keys_with_row = {};
@@ -45,7 +45,7 @@ class KeyCounter {
   // On the CPU: counts a key for `iteration`, once. Returns its count, or 0 if it is not taken or
   // its count is known to the caller.
   virtual uint32_t count(uint64_t key, uint32_t iteration) = 0;
-  // There: asks for the cache lines that count() will read.
+  // Prefetches the cache lines that count() will read, if it counts here.
   virtual void prefetch(uint64_t key) const = 0;
   // There: the key that was counted last has got a row. REQUIRES that it is `key`.
   virtual void has_row(uint64_t key) = 0;

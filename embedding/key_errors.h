@@ -37,7 +37,7 @@ class KeyErrors {
   [[nodiscard]] KeyRecorder check(const int64_t* step) const {
     return {reinterpret_cast<KeyErrorRecord*>(record_.data()), step};
   }
-  // Asks for the record: a copy on exec.stream.
+  // Starts the copy of the record on exec.stream.
   void fetch(const Exec& exec);
   // Returns what the last fetch() brought. REQUIRES that its stream has been synchronized since.
   [[nodiscard]] std::optional<KeyError> found() const;

@@ -34,11 +34,11 @@ KeyFilterRef KeyFilter::cut(std::byte* memory, size_t* bytes) const {
                    .slice = shape_.slice,
                    .functions = shape_.functions,
                    .ranks = static_cast<uint32_t>(place_.ranks),
-                   .most_waiting = static_cast<uint32_t>(place_.most_keys)};
+                   .max_waiting = static_cast<uint32_t>(place_.max_keys)};
   ref.counters = cutter.cut<uint8_t>(own_parts() * shape_.part_bytes());
   if (on_gpu()) {
     ref.state = cutter.cut<KeyFilterRef::State>(1);
-    ref.waiting = cutter.cut<FilterEntry>(place_.most_keys);
+    ref.waiting = cutter.cut<FilterEntry>(place_.max_keys);
   }
   *bytes = cutter.bytes();
   return ref;
@@ -73,7 +73,7 @@ uint32_t KeyFilter::count(uint64_t key, uint32_t iteration) {
                           static_cast<uint32_t>(key), place_.ranks) == place_.rank,
               "{}: key {} is another rank's", spec_.name, key);
   if (step_ != iteration) {
-    settle();
+    synchronize();
     step_ = iteration;
   }
   const uint32_t count = ref_.count_with_batch(key);
@@ -87,7 +87,8 @@ void KeyFilter::prefetch(uint64_t key) const {
     __builtin_prefetch(ref_.counters + ref_.place(of, i));
 }
 
-// In a part's counters on the host. Those that are beyond the count of the key count others, too.
+// Counts in a part's counters on the host. Counters above the key's count are shared with other
+// keys.
 void KeyFilter::raise(uint8_t* part, const FilterEntry& entry) const {
   KeyFilterRef::Places of = ref_.places_of(entry.key);
   of.first = 0;
@@ -98,7 +99,7 @@ void KeyFilter::raise(uint8_t* part, const FilterEntry& entry) const {
 }
 
 // Counts the keys of the last batch.
-void KeyFilter::settle() {
+void KeyFilter::synchronize() {
   if (!on_gpu()) {
     for (const FilterEntry& entry : waiting_)
       raise(ref_.counters + ref_.places_of(entry.key).first, entry);
@@ -126,7 +127,7 @@ static int64_t zeros_of(const std::vector<uint8_t>& counters, const FilterShape&
 }
 
 void KeyFilter::forget(int64_t /*iteration*/) {
-  settle();
+  synchronize();
   for (int64_t own = 0; own < own_parts(); ++own) {
     std::vector<uint8_t> counters = part(own);
     if (2 * zeros_of(counters, shape_) >= shape_.counters()) continue;
@@ -138,7 +139,7 @@ void KeyFilter::forget(int64_t /*iteration*/) {
 
 // A counter of a slice is zero with a probability of exp(-keys / slice).
 int64_t KeyFilter::size() {
-  settle();
+  synchronize();
   double keys = 0;
   for (int64_t own = 0; own < own_parts(); ++own) {
     const auto zeros = static_cast<double>(zeros_of(part(own), shape_)),
@@ -172,7 +173,7 @@ std::vector<float> KeyFilter::own_words(int64_t first, int64_t count) const {
 }
 
 std::vector<TensorRef> KeyFilter::tensors(const comm::RankContext& ranks) {
-  settle();
+  synchronize();
   TensorRef tensor{.name = filter_name(spec_.name),
                    .shape = {int64_t{kKeyParts}, ref_.part_bytes / 4},
                    .dtype = DType::kU32};
@@ -203,7 +204,7 @@ void KeyFilter::read(const WordsOf& words_of,
   std::vector<std::vector<FilterEntry>> of_part(static_cast<size_t>(own_parts()));
   for (const CountedKey& of : read_candidates(spec_, words_of, owns))
     of_part[key_part(mix(of.key)) / static_cast<uint32_t>(place_.ranks)].push_back(
-        {of.key, std::min(of.use.count, kMostFilterCount)});
+        {of.key, std::min(of.use.count, kMaxFilterCount)});
   for (int64_t own = 0; own < own_parts(); ++own) {
     const auto& entries = of_part[static_cast<size_t>(own)];
     if (entries.empty()) continue;

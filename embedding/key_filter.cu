@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kItemThreads)
     raise_kernel(KeyFilterRef filter, const int64_t* step) {
   const KeyFilterRef::State state = *filter.state;
   if (step && state.step == iteration_after(step)) return;
-  const int64_t waiting = state.waiting < filter.most_waiting ? state.waiting : filter.most_waiting;
+  const int64_t waiting = state.waiting < filter.max_waiting ? state.waiting : filter.max_waiting;
   for (int64_t i = global_thread(); i < waiting; i += grid_threads()) {
     const FilterEntry entry = filter.waiting[i];
     const KeyFilterRef::Places of = filter.places_of(entry.key);
@@ -41,7 +41,7 @@ __global__ void start_kernel(KeyFilterRef filter, const int64_t* step) {
 
 void launch_raise(cudaStream_t stream, const KeyFilterRef& filter, const int64_t* step) {
   constexpr int64_t kBlocks = 1024;  // usually few keys wait
-  launch(item_shape("raise_counts", filter.most_waiting, stream, kBlocks), raise_kernel, filter,
+  launch(item_shape("raise_counts", filter.max_waiting, stream, kBlocks), raise_kernel, filter,
          step);
 }
 

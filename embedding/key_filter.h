@@ -1,6 +1,6 @@
 // KeyFilter: counts of keys in a counting Bloom filter (AdmissionType::kBloom): the memory is fixed
 // by the number of keys expected and the share of counts that may be too high, whatever the keys
-// are. A count is never too low until the filter forgets or saturates at kMostFilterCount.
+// are. A count is never too low until the filter forgets or saturates at kMaxFilterCount.
 //
 // Sources: L. Fan, P. Cao, J. Almeida, A. Broder, "Summary cache: a scalable wide-area Web cache
 // sharing protocol" (2000), for the counters; C. Estan, G. Varghese, "New directions in traffic
@@ -62,7 +62,7 @@ class KeyFilter final : public KeyCounter {
   }
   [[nodiscard]] bool on_gpu() const { return place_.exec.on_gpu(); }
   [[nodiscard]] KeyFilterRef cut(std::byte* memory, size_t* bytes) const;
-  void settle();
+  void synchronize();
   void raise(uint8_t* part, const FilterEntry& entry) const;
   [[nodiscard]] std::vector<uint8_t> part(int64_t own) const;
   // Calls use(part, first byte in the part, words after the first, words) for the pieces of parts

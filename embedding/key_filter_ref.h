@@ -9,7 +9,7 @@
 namespace hlite::embedding {
 
 // The largest count: counters have 8 bits and saturate.
-inline constexpr uint32_t kMostFilterCount = 255;
+inline constexpr uint32_t kMaxFilterCount = 255;
 
 // A key that a batch has, and its count with this batch.
 struct FilterEntry {
@@ -18,7 +18,7 @@ struct FilterEntry {
 };
 
 struct KeyFilterRef {
-  // Of the iteration at hand: its number, and how many of its keys wait for being counted.
+  // The current iteration: its number, and how many of its keys wait to be counted.
   struct State {
     uint32_t step = 0, waiting = 0;
   };
@@ -27,11 +27,11 @@ struct KeyFilterRef {
   uint32_t slice = 1;           // counters of a part for each hash function
   int32_t functions = 0;        // hash functions
   uint32_t ranks = 1;
-  uint32_t most_waiting = 0;
+  uint32_t max_waiting = 0;
   State* state = nullptr;          // on a GPU
-  FilterEntry* waiting = nullptr;  // [most_waiting], there
+  FilterEntry* waiting = nullptr;  // [max_waiting], there
 
-  // Where the counters of a key are. The numbers of the hash functions come from two hashes (Kirsch
+  // Finds the counters of a key. The numbers of the hash functions come from two hashes (Kirsch
   // and Mitzenmacher, "Less hashing, same performance: building a better Bloom filter", 2006).
   struct Places {
     int64_t first;
@@ -51,7 +51,7 @@ struct KeyFilterRef {
   // At least the number of batches that have had the key, as far as they have been counted.
   [[nodiscard]] HLITE_HD uint32_t count(uint64_t key) const {
     const Places of = places_of(key);
-    uint32_t least = kMostFilterCount;
+    uint32_t least = kMaxFilterCount;
     for (int32_t i = 0; i < functions; ++i) {
       const uint32_t counter = counters[place(of, i)];
       least = counter < least ? counter : least;
@@ -61,7 +61,7 @@ struct KeyFilterRef {
   // The count of a key of the batch at hand.
   [[nodiscard]] HLITE_HD uint32_t count_with_batch(uint64_t key) const {
     const uint32_t before = count(key);
-    return before < kMostFilterCount ? before + 1 : before;
+    return before < kMaxFilterCount ? before + 1 : before;
   }
 };
 

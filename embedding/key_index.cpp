@@ -43,7 +43,7 @@ void KeyIndex::clear() {
   keys_.clear();
 }
 
-// A key behind the hole moves into it unless its home lies behind the hole, too: then every probe
+// A key after the hole moves into it unless its home lies after the hole, too: then every probe
 // still ends where it did (Knuth, The Art of Computer Programming, vol. 3, 6.4, algorithm R).
 void KeyIndex::erase(uint64_t key) {
   size_t hole = place_of(key);

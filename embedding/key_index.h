@@ -34,7 +34,7 @@ class KeyIndex {
     const Slot& slot = slots()[at];
     return slot.row_plus_1 != 0 ? int64_t{slot.row_plus_1} - 1 : add(key, at);
   }
-  // Asks for the cache line that find() or insert() of `key` will read.
+  // Prefetches the cache line that find() or insert() of `key` will read.
   void prefetch(uint64_t key) const { __builtin_prefetch(slots() + home(key)); }
 
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(keys_.size()); }

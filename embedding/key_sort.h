@@ -30,7 +30,7 @@ struct TableLookups {
 };
 
 // Writes the pairs of a table's lookups to `pairs`, by key, then sample, slot and column; returns
-// how many there are. `pairs` and `scratch` have room for all lookups of the table. A lookup's
+// how many there are. `pairs` and `scratch` can hold all lookups of the table. A lookup's
 // number is
 //   sort_bags     sample * slots + slot: its row of the layer's output
 //   sort_places   sample * columns + column: its place in the keys

@@ -11,7 +11,7 @@
 
 namespace hlite::embedding {
 namespace {
-// Rows asked for before they are copied.
+// Rows prefetched before they are copied.
 constexpr int64_t kRowsAhead = 24;
 // Rows below which a second thread costs more than it brings.
 constexpr int64_t kGrainRows = 512;

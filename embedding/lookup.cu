@@ -1,7 +1,7 @@
 // Kernels of the lookup.
 //
 // Bytes at the MLPerf DLRM shape (batch 65,536; 26 one-hot slots; V = 128): keys 6.8 MB, rows 872
-// MB (uniform keys; with Criteo's skew most of them come from the L2 cache), output 436 MB in 16
+// MB (uniform keys; with Criteo's skew the L2 cache serves the majority), output 436 MB in 16
 // bits or 872 MB in float: 0.27 ms or 0.37 ms at 4.8 TB/s.
 //
 // One-hot: a warp makes 32 neighbouring rows of the output. Its lanes find one row each, so that

@@ -1,6 +1,6 @@
 // A RowPlacement as kernels read it. All rows have numbers: those of rank 0 first, of rank 1, ...,
-// then the copied ones. Only the owner knows the rows of hashed tables: there a number is that of a
-// table on a rank, the tables of rank 0 first, and the key identifies the row in it.
+// then the replicated ones. Only the owner knows the rows of hashed tables: there a number is that
+// of a table on a rank, the tables of rank 0 first, and the key identifies the row in it.
 #pragma once
 
 #include "embedding/row_place.h"
@@ -16,7 +16,7 @@ struct PlacementRef {
   const Shards* shards = nullptr;  // [tables]
   const int* shard_rank = nullptr;
   const int64_t* shard_row = nullptr;      // first row; of a copied table too
-  const uint32_t* first_number = nullptr;  // [ranks + 2]: of each rank, of the copied rows, of none
+  const uint32_t* first_number = nullptr;  // [ranks + 2]: each rank, replicated rows, end
   int32_t ranks = 1;
   uint32_t numbers = 0;            // how many rows have one; as a number: no row
   int32_t hashed_tables = 0;       // tables of a hashed layer; else 0

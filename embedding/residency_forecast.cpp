@@ -13,10 +13,10 @@ class Residency {
  public:
   Residency(const KeyFrequencies& keys, const ResidentRows& rows)
       : rows_(rows), counted_(keys.counted_samples() > 0 ? keys.counted_samples() : kForever) {
-    double copied = rows.copied_rows;
+    double replicated = rows.replicated_rows;
     for (KeyFrequencies::Class c : keys.classes()) {  // the most frequent first
-      const double left = std::min(copied, c.categories);
-      copied -= left;
+      const double left = std::min(replicated, c.categories);
+      replicated -= left;
       c.categories = (c.categories - left) * rows.rows_share;
       if (c.categories > 0) classes_.push_back(c);
     }
@@ -28,8 +28,8 @@ class Residency {
     // Batches until lines are full, or all rows have been looked up; then nothing changes any more.
     const double changes = std::min({window_, samples_, counted_});
     if (changes == kForever) return after(kForever);
-    constexpr double kMostParts = 200;
-    const double parts = std::clamp(std::ceil(changes / rows_.batch), 1.0, kMostParts);
+    constexpr double kMaxParts = 200;
+    const double parts = std::clamp(std::ceil(changes / rows_.batch), 1.0, kMaxParts);
     const double share = samples_ == kForever ? 0 : changes / samples_;
     ResidencyForecast mean;
     for (double part = 0; part < parts && share > 0; ++part)

@@ -19,11 +19,11 @@ namespace hlite::embedding {
 
 struct ResidentRows {
   double lines = 0;
-  double rows_share = 1;   // share of the categories that this rank owns
-  double copied_rows = 0;  // the most frequent categories, which are not looked up here
-  double batch = 0;        // samples of all ranks
-  int ranks = 1;           // if several, each requests a row once for its part of a batch
-  double batches = 0;      // in the run; 0: infinitely many
+  double rows_share = 1;       // share of the categories that this rank owns
+  double replicated_rows = 0;  // the most frequent categories, which are not looked up here
+  double batch = 0;            // samples of all ranks
+  int ranks = 1;               // if several, each requests a row once for its part of a batch
+  double batches = 0;          // in the run; 0: infinitely many
 };
 
 // Means over the batches of the run.

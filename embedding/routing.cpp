@@ -26,7 +26,7 @@ struct Workspace {
   int64_t *found, *keys;  // [tables] pairs and distinct keys
   int64_t* ends;          // [tables, ranks + 1] keys of a table in each list; then where they end
   int64_t* listed;        // [ranks + 1] keys of each list
-  uint64_t* scratch;      // [threads, batch * most_table_lookups]
+  uint64_t* scratch;      // [threads, batch * max_table_lookups]
   uint32_t* counts;       // [threads, kSortCounts]
   size_t bytes;
 };
@@ -41,22 +41,23 @@ Workspace cut_workspace(const SlotsRef& slots, int ranks, int64_t batch, int thr
   space.keys = cutter.cut<int64_t>(slots.table_count);
   space.ends = cutter.cut<int64_t>(int64_t{slots.table_count} * (ranks + 1));
   space.listed = cutter.cut<int64_t>(ranks + 1);
-  space.scratch = cutter.cut<uint64_t>(threads * batch * slots.most_table_lookups);
+  space.scratch = cutter.cut<uint64_t>(threads * batch * slots.max_table_lookups);
   space.counts = cutter.cut<uint32_t>(threads * kSortCounts);
   space.bytes = cutter.bytes();
   return space;
 }
 
-// One rank's lookups on the way to lists. List `ranks` is that of the copied rows.
+// One rank's lookups on the way to lists. List `ranks` is that of the replicated rows.
 class Lists {
  public:
   Lists(const Exec& exec, const SlotsRef& slots, const PlacementRef& placement,
-        const PoolShape& pool, Matrix<const uint32_t> keys, std::byte* workspace, size_t bytes)
+        const ExchangeShape& shape, Matrix<const uint32_t> keys, std::byte* workspace, size_t bytes)
       : slots_(slots),
         placement_(placement),
-        pool_(pool),
+        shape_(shape),
         keys_(keys),
-        space_(cut_workspace(slots, pool.ranks, keys.dim(0), exec.threads().threads(), workspace)) {
+        space_(
+            cut_workspace(slots, shape.ranks, keys.dim(0), exec.threads().threads(), workspace)) {
     HLITE_CHECK(space_.bytes <= bytes && keys.dim(1) == slots.columns,
                 "routing: keys {} of {} columns, {} bytes of {}", keys.shape(), slots.columns,
                 space_.bytes, bytes);
@@ -67,7 +68,7 @@ class Lists {
         next += std::exchange(end(t, q), next);  // where they begin, until for_each_key() moves it
       space_.listed[q] = next;
     }
-    longest_ = *std::max_element(space_.listed, space_.listed + pool.ranks);
+    longest_ = *std::max_element(space_.listed, space_.listed + shape.ranks);
   }
 
   [[nodiscard]] int64_t count(int32_t list) const { return space_.listed[list]; }
@@ -92,16 +93,16 @@ class Lists {
   int64_t write_header(int32_t q, uint32_t* block) const {
     block[0] = static_cast<uint32_t>(longest_);
     block[1] = static_cast<uint32_t>(longest_ >> 32);
-    for (int64_t t = 0; t < pool_.hashed_tables; ++t)
+    for (int64_t t = 0; t < shape_.hashed_tables; ++t)
       block[kListHeader + t] = static_cast<uint32_t>(end(t, q));
-    const int64_t listed = longest_ <= pool_.capacity ? count(q) : 0;
-    return (pool_.header_words() + listed) * static_cast<int64_t>(sizeof(uint32_t));
+    const int64_t listed = longest_ <= shape_.capacity ? count(q) : 0;
+    return (shape_.header_words() + listed) * static_cast<int64_t>(sizeof(uint32_t));
   }
 
  private:
-  [[nodiscard]] int32_t lists() const { return pool_.ranks + 1; }
+  [[nodiscard]] int32_t lists() const { return shape_.ranks + 1; }
   [[nodiscard]] int32_t list_of(const RowPlace& place) const {
-    return place.rank < 0 ? pool_.ranks : place.rank;
+    return place.rank < 0 ? shape_.ranks : place.rank;
   }
   [[nodiscard]] int64_t& end(int64_t t, int32_t q) const { return space_.ends[t * lists() + q]; }
   [[nodiscard]] int64_t first(int64_t t) const {
@@ -112,19 +113,18 @@ class Lists {
 
   void find_keys(int64_t t, int worker) const {
     const TableRef& table = slots_.tables[t];
-    const bool hashed = pool_.hashed_tables > 0;
+    const bool hashed = shape_.hashed_tables > 0;
     uint64_t* const pairs = this->pairs(t);
-    const int64_t n =
-        sort_places({keys_, slots_, t, hashed ? int64_t{kNoKey} : table.rows}, pairs,
-                    space_.scratch + worker * keys_.dim(0) * slots_.most_table_lookups,
-                    space_.counts + worker * kSortCounts);
+    const int64_t n = sort_places({keys_, slots_, t, hashed ? int64_t{kNoKey} : table.rows}, pairs,
+                                  space_.scratch + worker * keys_.dim(0) * slots_.max_table_lookups,
+                                  space_.counts + worker * kSortCounts);
     std::fill_n(space_.ends + t * lists(), lists(), 0);
     DistinctKey* out = distinct(t);
     for (int64_t i = 0; i < n; ++i) {
       if (i > 0 && key_of(pairs[i]) == key_of(pairs[i - 1])) continue;
       const auto key = static_cast<uint32_t>(key_of(pairs[i]));
       const RowPlace place = hashed
-                                 ? RowPlace{hashed_rank(placement_.by, t, key, pool_.ranks), key}
+                                 ? RowPlace{hashed_rank(placement_.by, t, key, shape_.ranks), key}
                                  : placement_.locate(table.first_row, static_cast<int32_t>(t), key);
       *out++ = {static_cast<uint32_t>(i), place};
       ++end(t, list_of(place));
@@ -135,15 +135,15 @@ class Lists {
 
   const SlotsRef& slots_;
   const PlacementRef& placement_;
-  const PoolShape& pool_;
+  const ExchangeShape& shape_;
   const Matrix<const uint32_t> keys_;
   const Workspace space_;
   int64_t longest_ = 0;
 };
 
 void route_on_cpu(const Exec& exec, const RouteArgs& args) {
-  const PoolShape& pool = args.pool;
-  const Lists found(exec, args.slots, args.placement, pool, args.keys, args.workspace,
+  const ExchangeShape& shape = args.shape;
+  const Lists found(exec, args.slots, args.placement, shape, args.keys, args.workspace,
                     args.workspace_bytes);
   const int64_t batch = args.keys.dim(0);
   exec.threads().run(args.slots.count, [&](int64_t s, int) {
@@ -154,39 +154,40 @@ void route_on_cpu(const Exec& exec, const RouteArgs& args) {
       std::fill_n(args.entries.row(b) + args.slots.slots[s].column, hotness, kNoKey);
   });
   HLITE_CHECK(batch * args.slots.columns < int64_t{1} << 32, "routing: keys {}", args.keys.shape());
-  found.for_each_key(exec, [&](const RowPlace& place, int32_t q, int64_t at,
-                               std::span<const uint64_t> pairs) {
-    const bool copied = q == pool.ranks;
-    const bool fits = at < (copied ? pool.copied_capacity : pool.capacity);
-    if (fits)
-      (copied ? args.lists.copied
-              : args.lists.blocks + q * pool.block_words() + pool.header_words())[at] = place.row;
-    const uint32_t entry = fits                  ? static_cast<uint32_t>(q * pool.capacity + at)
-                           : args.slots.complete ? 0
-                                                 : kNoKey;
-    for (const uint64_t pair : pairs) args.entries.data()[number_of(pair)] = entry;
-  });
-  for (int32_t q = 0; q <= pool.ranks; ++q) {
-    const int64_t room = q < pool.ranks ? pool.capacity : pool.copied_capacity;
-    args.lists.counts[q] = static_cast<uint32_t>(std::min(found.count(q), room));
-    if (q == pool.ranks) break;
-    args.lists.list_bytes[q] = found.write_header(q, args.lists.blocks + q * pool.block_words());
-    args.lists.vector_bytes[q] = int64_t{args.lists.counts[q]} * pool.row_bytes();
+  found.for_each_key(
+      exec, [&](const RowPlace& place, int32_t q, int64_t at, std::span<const uint64_t> pairs) {
+        const bool replicated = q == shape.ranks;
+        const bool fits = at < (replicated ? shape.replicated_capacity : shape.capacity);
+        if (fits)
+          (replicated ? args.lists.replicated
+                      : args.lists.blocks + q * shape.block_words() + shape.header_words())[at] =
+              place.row;
+        const uint32_t entry = fits ? static_cast<uint32_t>(q * shape.capacity + at)
+                               : args.slots.complete ? 0
+                                                     : kNoKey;
+        for (const uint64_t pair : pairs) args.entries.data()[number_of(pair)] = entry;
+      });
+  for (int32_t q = 0; q <= shape.ranks; ++q) {
+    const int64_t capacity = q < shape.ranks ? shape.capacity : shape.replicated_capacity;
+    args.lists.counts[q] = static_cast<uint32_t>(std::min(found.count(q), capacity));
+    if (q == shape.ranks) break;
+    args.lists.list_bytes[q] = found.write_header(q, args.lists.blocks + q * shape.block_words());
+    args.lists.vector_bytes[q] = int64_t{args.lists.counts[q]} * shape.row_bytes();
   }
 }
 
 // Makes the list that each rank would have sent.
 void list_on_cpu(const Exec& exec, const GatheredListsArgs& args) {
-  const PoolShape& pool = args.pool;
-  for (int32_t from = 0; from < pool.ranks; ++from) {
+  const ExchangeShape& shape = args.shape;
+  for (int32_t from = 0; from < shape.ranks; ++from) {
     const int64_t begin = std::min(args.keys.dim(0), from * args.samples_of_rank),
                   end = std::min(args.keys.dim(0), begin + args.samples_of_rank);
-    const Lists found(exec, args.slots, args.placement, pool, args.keys.rows(begin, end),
+    const Lists found(exec, args.slots, args.placement, shape, args.keys.rows(begin, end),
                       args.workspace, args.workspace_bytes);
-    uint32_t* const block = args.blocks + from * pool.block_words();
+    uint32_t* const block = args.blocks + from * shape.block_words();
     found.for_each_key(
         exec, [&](const RowPlace& place, int32_t q, int64_t at, std::span<const uint64_t>) {
-          if (q == args.rank && at < pool.capacity) block[pool.header_words() + at] = place.row;
+          if (q == args.rank && at < shape.capacity) block[shape.header_words() + at] = place.row;
         });
     args.received_bytes[from] = found.write_header(args.rank, block);
   }
@@ -199,41 +200,41 @@ void count_exchanges(const TakeArgs& args, int32_t q, bool fits) {
   c.keys.calls += 1;
   c.keys.received += args.received_bytes[q];
   if (!fits) return;
-  const int64_t wanted = args.lists.counts[q] * args.pool.row_bytes(),
-                asked = args.asked.counts[q] * args.pool.row_bytes();
+  const int64_t own = args.lists.counts[q] * args.shape.row_bytes(),
+                requested = args.requested.counts[q] * args.shape.row_bytes();
   const auto add = [](ExchangeCounts& to, int64_t sent, int64_t received) {
     to.sent += sent;
     to.messages += sent > 0 ? 1 : 0;
     to.received += received;
     to.calls += 1;
   };
-  add(c.rows, asked, wanted);
-  if (args.training) add(c.grads, wanted, asked);
+  add(c.rows, requested, own);
+  if (args.training) add(c.grads, own, requested);
 }
 
 void take_on_cpu(const TakeArgs& args) {
-  const PoolShape& pool = args.pool;
-  const auto block_of = [&](int32_t q) { return args.blocks + q * pool.block_words(); };
+  const ExchangeShape& shape = args.shape;
+  const auto block_of = [&](int32_t q) { return args.blocks + q * shape.block_words(); };
   int64_t needed = 0;
-  for (int32_t q = 0; q < pool.ranks; ++q) {
+  for (int32_t q = 0; q < shape.ranks; ++q) {
     const uint32_t* const header = block_of(q);
     needed = std::max(needed, static_cast<int64_t>(header[0] | uint64_t{header[1]} << 32));
   }
-  const bool fits = needed <= pool.capacity, hashed = pool.hashed_tables > 0;
-  *args.asked.needed = needed;
+  const bool fits = needed <= shape.capacity, hashed = shape.hashed_tables > 0;
+  *args.requested.needed = needed;
   if (!fits) *args.capacity_exceeded = 1;
-  for (int32_t q = 0; q < pool.ranks; ++q) {
+  for (int32_t q = 0; q < shape.ranks; ++q) {
     const int64_t received = args.received_bytes[q] / static_cast<int64_t>(sizeof(uint32_t)),
-                  count = fits ? received - pool.header_words() : 0, first = q * pool.capacity;
-    uint32_t* const to = (hashed ? args.asked.keys : args.asked.rows) + first;
-    std::copy_n(block_of(q) + pool.header_words(), count, to);
-    std::fill(to + count, to + pool.capacity, kNoKey);
+                  count = fits ? received - shape.header_words() : 0, first = q * shape.capacity;
+    uint32_t* const to = (hashed ? args.requested.keys : args.requested.rows) + first;
+    std::copy_n(block_of(q) + shape.header_words(), count, to);
+    std::fill(to + count, to + shape.capacity, kNoKey);
     int64_t at = 0;
-    for (int64_t t = 0; t < pool.hashed_tables && fits; ++t)
+    for (int64_t t = 0; t < shape.hashed_tables && fits; ++t)
       for (const int64_t end = block_of(q)[kListHeader + t]; at < end; ++at)
-        args.asked.tables[first + at] = static_cast<uint32_t>(t);
-    args.asked.counts[q] = static_cast<uint32_t>(count);
-    args.asked.vector_bytes[q] = count * pool.row_bytes();
+        args.requested.tables[first + at] = static_cast<uint32_t>(t);
+    args.requested.counts[q] = static_cast<uint32_t>(count);
+    args.requested.vector_bytes[q] = count * shape.row_bytes();
     count_exchanges(args, q, fits);
   }
 }

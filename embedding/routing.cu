@@ -1,8 +1,7 @@
 // Kernels of routing: every lookup gets the number of its row; a stable sort brings equal ones
 // together, by rank and then row, which is the order of the lists; what is first among its equals
-// is an item of a list, and its place there the number of first ones before it. Where rows come as
-// keys come, a number is that of a table on a rank, and a sort by key comes before the one by
-// number.
+// is an item of a list, and its place there the number of first ones before it. For hashed tables a
+// number is that of a table on a rank, and a sort by key comes before the one by number.
 //
 // Bytes at 6,912 samples of 26 one-hot slots, n = 180 k lookups: the sort's four passes of 16 n,
 // 12 MB in all, which stay in the L2 cache; it costs latency.
@@ -38,7 +37,7 @@ Workspace cut_workspace(int64_t lookups, std::byte* memory) {
   }
   space.first = cutter.cut<uint8_t>(lookups);
   space.before = cutter.cut<uint32_t>(lookups);
-  space.begin = cutter.cut<uint32_t>(kMostListed + 2);
+  space.begin = cutter.cut<uint32_t>(kMaxListRanks + 2);
   space.bytes = cutter.bytes();
   return space;
 }
@@ -52,7 +51,7 @@ struct SortedLookups {
   const uint32_t* numbers;
   const uint32_t* sources;
   uint32_t count;
-  const uint32_t* keys;  // of the batch, where they tell rows of a number apart; else null
+  const uint32_t* keys;  // of the batch, where rows of a number differ by key; else null
 
   [[nodiscard]] __device__ bool same_row(int64_t i, int64_t j) const {
     return numbers[i] == numbers[j] && (!keys || keys[sources[i]] == keys[sources[j]]);
@@ -127,44 +126,44 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 // One block, a thread a rank and two more.
-__global__ void __launch_bounds__(kMostListed + 2)
+__global__ void __launch_bounds__(kMaxListRanks + 2)
     find_lists_kernel(SortedLookups list, PlacementRef placement, Firsts firsts, uint32_t* begin,
-                      PoolShape pool, WantedLists lists) {
+                      ExchangeShape shape, RequestLists lists) {
   const auto q = static_cast<int32_t>(threadIdx.x);
-  if (q <= pool.ranks + 1) begin[q] = firsts.below(list, placement.first_number[q]);
+  if (q <= shape.ranks + 1) begin[q] = firsts.below(list, placement.first_number[q]);
   __syncthreads();
-  if (q > pool.ranks) return;
+  if (q > shape.ranks) return;
   const int64_t count = begin[q + 1] - begin[q];
-  const int64_t room = q < pool.ranks ? pool.capacity : pool.copied_capacity;
-  lists.counts[q] = static_cast<uint32_t>(count < room ? count : room);
-  if (q == pool.ranks) return;
+  const int64_t capacity = q < shape.ranks ? shape.capacity : shape.replicated_capacity;
+  lists.counts[q] = static_cast<uint32_t>(count < capacity ? count : capacity);
+  if (q == shape.ranks) return;
   int64_t longest = 0;
-  for (int32_t r = 0; r < pool.ranks; ++r) {
+  for (int32_t r = 0; r < shape.ranks; ++r) {
     const int64_t n = begin[r + 1] - begin[r];
     longest = n > longest ? n : longest;
   }
-  uint32_t* const block = lists.blocks + q * pool.block_words();
+  uint32_t* const block = lists.blocks + q * shape.block_words();
   block[0] = static_cast<uint32_t>(longest);
   block[1] = static_cast<uint32_t>(longest >> 32);
-  const int64_t listed = longest <= pool.capacity ? count : 0;
-  lists.list_bytes[q] = (pool.header_words() + listed) * static_cast<int64_t>(sizeof(uint32_t));
-  lists.vector_bytes[q] = int64_t{lists.counts[q]} * pool.row_bytes();
+  const int64_t listed = longest <= shape.capacity ? count : 0;
+  lists.list_bytes[q] = (shape.header_words() + listed) * static_cast<int64_t>(sizeof(uint32_t));
+  lists.vector_bytes[q] = int64_t{lists.counts[q]} * shape.row_bytes();
 }
 
 // A thread a table of a list: where it ends there.
 __global__ void __launch_bounds__(kItemThreads)
-    find_table_ends_kernel(SortedLookups list, Firsts firsts, const uint32_t* begin, PoolShape pool,
-                           uint32_t* blocks) {
+    find_table_ends_kernel(SortedLookups list, Firsts firsts, const uint32_t* begin,
+                           ExchangeShape shape, uint32_t* blocks) {
   const int64_t number = global_thread();
-  if (number >= pool.ranks * pool.hashed_tables) return;
-  const int64_t q = number / pool.hashed_tables, t = number - q * pool.hashed_tables;
-  blocks[q * pool.block_words() + kListHeader + t] =
+  if (number >= shape.ranks * shape.hashed_tables) return;
+  const int64_t q = number / shape.hashed_tables, t = number - q * shape.hashed_tables;
+  blocks[q * shape.block_words() + kListHeader + t] =
       firsts.below(list, static_cast<uint32_t>(number + 1)) - begin[q];
 }
 
 __global__ void __launch_bounds__(kItemThreads)
     write_lists_kernel(SortedLookups list, PlacementRef placement, Firsts firsts,
-                       const uint32_t* begin, PoolShape pool, WantedLists lists,
+                       const uint32_t* begin, ExchangeShape shape, RequestLists lists,
                        uint32_t* entries) {
   const int64_t i = global_thread();
   if (i >= list.count) return;
@@ -173,18 +172,18 @@ __global__ void __launch_bounds__(kItemThreads)
     entries[source] = kNoKey;
     return;
   }
-  int32_t q = 0;  // the last rank, or the copied rows, whose numbers begin here or before
-  while (q < pool.ranks && placement.first_number[q + 1] <= number) ++q;
+  int32_t q = 0;  // the last rank, or the replicated rows, whose numbers begin here or before
+  while (q < shape.ranks && placement.first_number[q + 1] <= number) ++q;
   const int64_t at = int64_t{firsts.before[i]} + firsts.first[i] - 1 - begin[q];
-  const bool copied = q == pool.ranks;
-  if (at >= (copied ? pool.copied_capacity : pool.capacity)) {
+  const bool replicated = q == shape.ranks;
+  if (at >= (replicated ? shape.replicated_capacity : shape.capacity)) {
     entries[source] = kNoKey;  // the run will count for nothing
     return;
   }
-  entries[source] = static_cast<uint32_t>(q * pool.capacity + at);
+  entries[source] = static_cast<uint32_t>(q * shape.capacity + at);
   if (firsts.first[i] == 0) return;
-  uint32_t* const block = lists.blocks + q * pool.block_words();
-  uint32_t* const to = copied ? lists.copied : block + pool.header_words();
+  uint32_t* const block = lists.blocks + q * shape.block_words();
+  uint32_t* const to = replicated ? lists.replicated : block + shape.header_words();
   to[at] = list.keys ? list.keys[source] : number - placement.first_number[q];
 }
 
@@ -201,55 +200,56 @@ __device__ inline uint32_t table_of_item(const uint32_t* ends, int64_t tables, i
   return static_cast<uint32_t>(low);
 }
 
-// A thread a row that may be asked for; the first ones also do what is once a rank.
+// A thread per row of all lists' capacity; the first threads also do the work that is once per
+// rank.
 __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args) {
-  const PoolShape& pool = args.pool;
-  const int64_t i = global_thread(), words = pool.block_words();
+  const ExchangeShape& shape = args.shape;
+  const int64_t i = global_thread(), words = shape.block_words();
   int64_t needed = 0;
-  for (int32_t q = 0; q < pool.ranks; ++q) {
+  for (int32_t q = 0; q < shape.ranks; ++q) {
     const uint32_t* const header = args.blocks + q * words;
     const auto longest = static_cast<int64_t>(header[0] | uint64_t{header[1]} << 32);
     needed = longest > needed ? longest : needed;
   }
-  const bool fits = needed <= pool.capacity;
+  const bool fits = needed <= shape.capacity;
   const auto count_of = [&](int64_t q) {
     const int64_t received = args.received_bytes[q] / static_cast<int64_t>(sizeof(uint32_t));
-    return fits ? received - pool.header_words() : 0;
+    return fits ? received - shape.header_words() : 0;
   };
-  if (i < pool.listed_rows()) {
-    const int64_t q = i / pool.capacity, at = i - q * pool.capacity;
+  if (i < shape.list_capacity()) {
+    const int64_t q = i / shape.capacity, at = i - q * shape.capacity;
     const uint32_t* const block = args.blocks + q * words;
     const bool listed = at < count_of(q);
-    const bool hashed = pool.hashed_tables > 0;
-    (hashed ? args.asked.keys : args.asked.rows)[i] =
-        listed ? block[pool.header_words() + at] : kNoKey;
+    const bool hashed = shape.hashed_tables > 0;
+    (hashed ? args.requested.keys : args.requested.rows)[i] =
+        listed ? block[shape.header_words() + at] : kNoKey;
     if (hashed)
-      args.asked.tables[i] =
-          listed ? table_of_item(block + kListHeader, pool.hashed_tables, at) : 0;
+      args.requested.tables[i] =
+          listed ? table_of_item(block + kListHeader, shape.hashed_tables, at) : 0;
   }
   if (i == 0) {
-    *args.asked.needed = needed;
+    *args.requested.needed = needed;
     if (!fits) *args.capacity_exceeded = 1;
   }
-  if (i >= pool.ranks) return;
-  const int64_t asked = count_of(i), row_bytes = pool.row_bytes();
-  args.asked.counts[i] = static_cast<uint32_t>(asked);
-  args.asked.vector_bytes[i] = asked * row_bytes;
+  if (i >= shape.ranks) return;
+  const int64_t requested = count_of(i), row_bytes = shape.row_bytes();
+  args.requested.counts[i] = static_cast<uint32_t>(requested);
+  args.requested.vector_bytes[i] = requested * row_bytes;
   PeerCounts& c = args.counts[i];
   c.keys.sent += args.lists.list_bytes[i];
   c.keys.messages += 1;
   c.keys.calls += 1;
   c.keys.received += args.received_bytes[i];
   if (!fits) return;
-  const int64_t wanted = args.lists.counts[i];
-  c.rows.sent += asked * row_bytes;
-  c.rows.messages += asked > 0 ? 1 : 0;
-  c.rows.received += wanted * row_bytes;
+  const int64_t own = args.lists.counts[i];
+  c.rows.sent += requested * row_bytes;
+  c.rows.messages += requested > 0 ? 1 : 0;
+  c.rows.received += own * row_bytes;
   c.rows.calls += 1;
   if (!args.training) return;
-  c.grads.sent += wanted * row_bytes;
-  c.grads.messages += wanted > 0 ? 1 : 0;
-  c.grads.received += asked * row_bytes;
+  c.grads.sent += own * row_bytes;
+  c.grads.messages += own > 0 ? 1 : 0;
+  c.grads.received += requested * row_bytes;
   c.grads.calls += 1;
 }
 
@@ -266,7 +266,7 @@ int sort_by_number(cudaStream_t stream, const hlite::gpu::Temporary& temporary,
 SortedLookups sort_lookups(cudaStream_t stream, const RouteArgs& args, const Workspace& space,
                            const hlite::gpu::Temporary& temporary, uint32_t n) {
   const uint32_t* const keys = args.keys.data();
-  const bool hashed = args.pool.hashed_tables > 0;
+  const bool hashed = args.shape.hashed_tables > 0;
   int sorted = 0;
   if (hashed) {
     launch(item_shape("list_keys", n, stream), list_keys_kernel, args.slots, keys, n,
@@ -310,19 +310,19 @@ void route_keys(cudaStream_t stream, const RouteArgs& args) {
   launch(item_shape("mark_first", lookups, stream), mark_first_kernel, list, args.placement.numbers,
          space.first);
   hlite::gpu::exclusive_sums(stream, temporary, space.first, space.before, n);
-  launch({.name = "find_lists", .block = dim3(kMostListed + 2), .stream = stream},
-         find_lists_kernel, list, args.placement, firsts, space.begin, args.pool, args.lists);
-  if (args.pool.hashed_tables > 0)
-    launch(item_shape("find_table_ends", args.pool.ranks * args.pool.hashed_tables, stream),
-           find_table_ends_kernel, list, firsts, space.begin, args.pool, args.lists.blocks);
+  launch({.name = "find_lists", .block = dim3(kMaxListRanks + 2), .stream = stream},
+         find_lists_kernel, list, args.placement, firsts, space.begin, args.shape, args.lists);
+  if (args.shape.hashed_tables > 0)
+    launch(item_shape("find_table_ends", args.shape.ranks * args.shape.hashed_tables, stream),
+           find_table_ends_kernel, list, firsts, space.begin, args.shape, args.lists.blocks);
   launch(item_shape("write_lists", lookups, stream), write_lists_kernel, list, args.placement,
-         firsts, space.begin, args.pool, args.lists, args.entries.data());
+         firsts, space.begin, args.shape, args.lists, args.entries.data());
 }
 
 void take_lists(cudaStream_t stream, const TakeArgs& args) {
-  launch(
-      item_shape("take_lists", std::max<int64_t>(args.pool.listed_rows(), args.pool.ranks), stream),
-      take_lists_kernel, args);
+  launch(item_shape("take_lists", std::max<int64_t>(args.shape.list_capacity(), args.shape.ranks),
+                    stream),
+         take_lists_kernel, args);
 }
 
 HLITE_KERNELS(routing) {

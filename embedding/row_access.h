@@ -35,7 +35,7 @@ void with_width(int64_t width, Body&& body) {
   }
 }
 
-// Asks for every cache line of row[0, width). Rows lie at random places of arrays far larger than
+// Prefetches every cache line of row[0, width). Rows lie at random places of arrays far larger than
 // the caches: without this each row costs a whole memory latency.
 template <int kWriteSoon, typename T>
 inline void prefetch_row(T* row, int64_t width) {

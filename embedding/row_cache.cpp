@@ -24,10 +24,10 @@ int64_t RowCache::memory_bytes(int64_t rows, int64_t lines, int64_t record_bytes
          RowLog::memory_bytes(record_bytes);
 }
 
-RowCache::RowCache(const RowCacheOptions& options, FirstWeights first_weights)
-    : options_(options), first_weights_(std::move(first_weights)) {
-  HLITE_CHECK(options.rows < RowLog::kMostPlaces && options.lines > 0 &&
-                  options.lines < RowLog::kMostPlaces - 1,
+RowCache::RowCache(const RowCacheOptions& options, InitialWeights initial_weights)
+    : options_(options), initial_weights_(std::move(initial_weights)) {
+  HLITE_CHECK(options.rows < RowLog::kMaxPlaces && options.lines > 0 &&
+                  options.lines < RowLog::kMaxPlaces - 1,
               "{}: {} rows, {} lines", options.name, options.rows, options.lines);
   record_bytes_ = part_begin(options.part_bytes.size());
   const std::vector<float> states(
@@ -71,7 +71,7 @@ void RowCache::clear() {
   log_ = std::make_unique<RowLog>(RowLogOptions{.folder = options_.folder,
                                                 .name = options_.name,
                                                 .record_bytes = record_bytes_,
-                                                .most_bytes = options_.most_disk_bytes},
+                                                .max_bytes = options_.max_disk_bytes},
                                   [this](uint32_t row, RowLog::Place place) {
                                     uint32_t& at = where()[row];
                                     (in_memory(at) ? lines_[at & ~kLine].place : at) = place;
@@ -94,7 +94,7 @@ void RowCache::from_record(const std::byte* record, uint32_t line) const {
   }
 }
 void RowCache::first_record(uint32_t row, std::byte* record) const {
-  first_weights_(row, record);
+  initial_weights_(row, record);
   std::copy(first_states_.begin(), first_states_.end(), record + options_.part_bytes[0]);
 }
 
@@ -210,7 +210,7 @@ uint32_t RowCache::take_line(uint32_t row, bool training) {
     if (spared > 2 * options_.lines)
       raise<DataError>(
           "embedding {}: {} more distinct rows than the {} that "
-          "solver.embedding_memory.host_gb has room for",
+          "solver.embedding_memory.host_gb can hold",
           options_.name, options_.batches_in_use == 1 ? "a batch has" : "two batches have",
           options_.lines);
     const int64_t last = hand_ / kGroup;
@@ -244,7 +244,7 @@ void RowCache::free_line(uint32_t line) {
   where()[of.row] = uses_[line] & kChanged ? kUntouched : of.place;
 }
 
-// Copies, since other rows come to their lines before they are on their way to the disk.
+// Copies, since other rows take their lines before the write to the disk has started.
 void RowCache::save_victims(const Exec& exec) {
   victims_.resize(victim_rows_.size() * static_cast<size_t>(record_bytes_));
   exec.threads().parallel_for(std::ssize(victim_lines_), 256, [&](int64_t begin, int64_t end) {

@@ -45,15 +45,15 @@ struct RowCacheOptions {
   std::vector<int64_t> part_bytes = {};  // per row: weights, then each state
   float first_state = 0;
   std::string folder = {};
-  int64_t most_disk_bytes = 0;  // 0: as there is room for
-  int batches_in_use = 1;       // 2: rows of the batch that was admitted before stay as well
+  int64_t max_disk_bytes = 0;  // 0: no limit but the free space
+  int batches_in_use = 1;      // 2: rows of the batch that was admitted before stay as well
 };
 
 class RowCache {
  public:
   // Writes the initial weights of an untouched row, part_bytes[0] bytes.
-  using FirstWeights = std::function<void(uint32_t row, std::byte* weights)>;
-  RowCache(const RowCacheOptions& options, FirstWeights first_weights);
+  using InitialWeights = std::function<void(uint32_t row, std::byte* weights)>;
+  RowCache(const RowCacheOptions& options, InitialWeights initial_weights);
 
   // Sets the lines, [lines, part_bytes[i]] each. Must be called before the other functions.
   void attach(const UpdatedRows& lines);
@@ -137,7 +137,7 @@ class RowCache {
   [[nodiscard]] int64_t part_begin(size_t part) const;
 
   const RowCacheOptions options_;
-  const FirstWeights first_weights_;
+  const InitialWeights initial_weights_;
   int64_t record_bytes_ = 0;
   std::vector<std::byte> first_states_;  // states of an untouched row
   std::vector<std::byte*> parts_;        // lines

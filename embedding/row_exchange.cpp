@@ -23,7 +23,8 @@ RowExchange::RowExchange(const TablesSpec& spec, const TableStorage& storage, Ha
       forecast_(spec, storage, place),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule)),
-      copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())),
+      replicated_capacity_(
+          std::min(storage.replicated_rows(), place.max_batch * spec.layout.columns())),
       capacity_(place.exchange.capacity > 0 ? place.exchange.capacity : forecast_.capacity()),
       key_exchange_(place.ranks.make_communicator(place.exchange.route)),
       row_exchange_(place.ranks.make_communicator(place.exchange.route)),
@@ -31,54 +32,56 @@ RowExchange::RowExchange(const TablesSpec& spec, const TableStorage& storage, Ha
 
 // ---- Memory ----
 
-PoolShape RowExchange::shape() const {
+ExchangeShape RowExchange::shape() const {
   return {.ranks = ranks().ranks(),
           .capacity = capacity_,
-          .copied_capacity = copied_capacity_,
+          .replicated_capacity = replicated_capacity_,
           .width = spec_.layout.width,
           .value_bytes = float_type_bytes(place_.wire),
           .hashed_tables = index_ ? spec_.layout.tables() : 0};
 }
-WantedLists RowExchange::wanted_lists() const {
-  WantedLists lists = fixed_.lists;
+RequestLists RowExchange::request_lists() const {
+  RequestLists lists = fixed_.lists;
   lists.blocks = growing_.sent_lists;
   return lists;
 }
-AskedRows RowExchange::asked() const {
-  AskedRows asked = fixed_.asked;
-  asked.rows = growing_.asked;
-  asked.keys = growing_.listed_keys;
-  asked.tables = growing_.listed_tables;
-  return asked;
+RequestedRows RowExchange::received_requests() const {
+  RequestedRows requested = fixed_.requested;
+  requested.rows = growing_.requested;
+  requested.keys = growing_.requested_keys;
+  requested.tables = growing_.requested_tables;
+  return requested;
 }
-HashedArgs RowExchange::asked_list(Matrix<uint32_t> rows) const {
-  return {.slots = asked_slots_->ref(),
-          .keys = {growing_.listed_keys, most_asked(), 1},
+HashedArgs RowExchange::requested_list(Matrix<uint32_t> rows) const {
+  return {.slots = requested_slots_->ref(),
+          .keys = {growing_.requested_keys, max_requested(), 1},
           .rows = rows,
-          .listed_tables = growing_.listed_tables,
+          .requested_tables = growing_.requested_tables,
           .all_tables = static_cast<int32_t>(spec_.layout.tables())};
 }
 int64_t RowExchange::insertion_bytes() const {
-  return index_ ? index_->list_workspace(most_asked()) : 0;
+  return index_ ? index_->list_workspace(max_requested()) : 0;
 }
 Matrix<uint32_t> RowExchange::entries(int64_t batch) const {
   return {fixed_.entries, batch, spec_.layout.keys.columns};
 }
-Matrix<float> RowExchange::pool_rows() const {
-  return {growing_.pool, shape().rows(), spec_.layout.width};
+Matrix<float> RowExchange::received_rows() const {
+  return {growing_.received, shape().rows(), spec_.layout.width};
 }
 Matrix<float> RowExchange::owned_rows() const {
-  return {growing_.owned, most_asked(), spec_.layout.width};
+  return {growing_.owned, max_requested(), spec_.layout.width};
 }
-Matrix<float> RowExchange::listed_rows() const { return pool_rows().rows(0, most_asked()); }
-SlotLayout RowExchange::asked_layout() const {
+Matrix<float> RowExchange::list_capacity() const {
+  return received_rows().rows(0, max_requested());
+}
+SlotLayout RowExchange::requested_layout() const {
   const int64_t rows = storage_.sorts_rows() ? storage_.own_rows() : storage_.held_rows();
   SlotLayout layout({std::max<int64_t>(1, rows)}, spec_.layout.width);
   layout.complete = false;
   return layout;
 }
 
-// The rows of the pool are replaced by their gradients.
+// The received rows are replaced by their gradients.
 SparseUpdateOptions RowExchange::reduction() const {
   return {.rule = WholeTableUpdate::sum_rule(),
           .max_batch = place_.train_batch,
@@ -89,14 +92,14 @@ RowExchange::Fixed RowExchange::cut_fixed(Cutter& cutter) const {
   const int64_t n = ranks().ranks();
   Fixed f{};
   f.counts = cutter.cut<PeerCounts>(n);  // at the front: they begin as 0
-  f.asked.needed = cutter.cut<int64_t>(1);
+  f.requested.needed = cutter.cut<int64_t>(1);
   f.entries = cutter.cut<uint32_t>(place_.max_batch * spec_.layout.keys.columns);
   f.lists.list_bytes = cutter.cut<int64_t>(n);
   f.lists.vector_bytes = cutter.cut<int64_t>(n);
-  f.lists.copied = cutter.cut<uint32_t>(copied_capacity_);
+  f.lists.replicated = cutter.cut<uint32_t>(replicated_capacity_);
   f.lists.counts = cutter.cut<uint32_t>(n + 1);
-  f.asked.counts = cutter.cut<uint32_t>(n);
-  f.asked.vector_bytes = cutter.cut<int64_t>(n);
+  f.requested.counts = cutter.cut<uint32_t>(n);
+  f.requested.vector_bytes = cutter.cut<int64_t>(n);
   f.received_bytes = cutter.cut<int64_t>(n);
   f.ignored_bytes = cutter.cut<int64_t>(n);
   f.minus_one = cutter.cut<float>(1);
@@ -107,19 +110,19 @@ RowExchange::Fixed RowExchange::cut_fixed(Cutter& cutter) const {
 }
 
 RowExchange::Growing RowExchange::cut_growing(Cutter& cutter) const {
-  const PoolShape pool = shape();
+  const ExchangeShape s = shape();
   Growing g{};
-  g.sent_lists = cutter.cut<uint32_t>(pool.ranks * pool.block_words());
-  g.got_lists = cutter.cut<uint32_t>(pool.ranks * pool.block_words());
-  g.asked = cutter.cut<uint32_t>(pool.listed_rows());
-  if (exec_.on_gpu() && storage_.holds_lines()) g.lines = cutter.cut<uint32_t>(pool.listed_rows());
-  const int64_t keys = index_ ? pool.listed_rows() : 0;
-  g.listed_keys = cutter.cut<uint32_t>(keys);
-  g.listed_tables = cutter.cut<uint32_t>(keys);
+  g.sent_lists = cutter.cut<uint32_t>(s.ranks * s.block_words());
+  g.got_lists = cutter.cut<uint32_t>(s.ranks * s.block_words());
+  g.requested = cutter.cut<uint32_t>(s.list_capacity());
+  if (exec_.on_gpu() && storage_.holds_lines()) g.lines = cutter.cut<uint32_t>(s.list_capacity());
+  const int64_t keys = index_ ? s.list_capacity() : 0;
+  g.requested_keys = cutter.cut<uint32_t>(keys);
+  g.requested_tables = cutter.cut<uint32_t>(keys);
   g.insertion = cutter.cut<std::byte>(insertion_bytes());
-  g.owned = cutter.cut<float>(pool.listed_rows() * pool.width);
-  g.pool = cutter.cut<float>(pool.rows() * pool.width);
-  const int64_t narrow = narrow_wire() ? pool.listed_rows() * pool.width : 0;
+  g.owned = cutter.cut<float>(s.list_capacity() * s.width);
+  g.received = cutter.cut<float>(s.rows() * s.width);
+  const int64_t narrow = narrow_wire() ? s.list_capacity() * s.width : 0;
   g.narrow_sent = cutter.cut<bf16>(narrow);
   g.narrow_got = cutter.cut<bf16>(narrow);
   return g;
@@ -129,7 +132,7 @@ int64_t RowExchange::workspace_bytes() const {
   Cutter cutter(nullptr);
   (void)cut_fixed(cutter);
   (void)cut_growing(cutter);
-  const SlotsRef slots = DeviceSlots::numbers(exec_, pool_layout());
+  const SlotsRef slots = DeviceSlots::numbers(exec_, received_layout());
   const int n = ranks().ranks();
   size_t routing = routing_workspace(exec_, slots, n, place_.max_batch, kNoRow, place_.threads);
   if (place_.gathers_keys)
@@ -140,7 +143,7 @@ int64_t RowExchange::workspace_bytes() const {
 
 void RowExchange::prepare() {
   const int n = ranks().ranks();
-  HLITE_CHECK(!exec_.on_gpu() || n <= kMostListed, "{} GPUs, lists for {}", n, kMostListed);
+  HLITE_CHECK(!exec_.on_gpu() || n <= kMaxListRanks, "{} GPUs, lists for {}", n, kMaxListRanks);
   placement_ = std::make_unique<DevicePlacement>(exec_, *storage_.placement());
   // Keys of hashed tables are not checked against table sizes, as such tables have none.
   const SlotLayout& layout = spec_.layout;
@@ -154,7 +157,7 @@ void RowExchange::prepare() {
         gathered_workspace(exec_, slots_->ref(), n, place_.max_batch, numbers, place_.threads);
   Cutter counting(nullptr);
   (void)cut_fixed(counting);
-  fixed_memory_ = ExecMemory(exec_, counting.bytes(), "lists of wanted rows");
+  fixed_memory_ = ExecMemory(exec_, counting.bytes(), "request lists");
   Cutter cutter(fixed_memory_.data());
   fixed_ = cut_fixed(cutter);
   if (exec_.on_gpu()) exec_.cuda->zero(fixed_memory_.data(), fixed_memory_.size(), exec_.stream);
@@ -175,38 +178,39 @@ void RowExchange::allocate() {
   }
   Cutter cutter(growing_memory_.data());
   growing_ = cut_growing(cutter);
-  pool_slots_ = std::make_unique<DeviceSlots>(exec_, pool_layout());
-  asked_slots_ = std::make_unique<DeviceSlots>(exec_, asked_layout());
-  reduce_ = std::make_unique<SparseUpdate>(exec_, pool_slots_->ref(), reduction());
+  received_slots_ = std::make_unique<DeviceSlots>(exec_, received_layout());
+  requested_slots_ = std::make_unique<DeviceSlots>(exec_, requested_layout());
+  reduce_ = std::make_unique<SparseUpdate>(exec_, received_slots_->ref(), reduction());
 }
 
 int64_t RowExchange::needed() const {
   int64_t needed = 0;
-  get_bytes(exec_, &needed, fixed_.asked.needed, sizeof(needed));
+  get_bytes(exec_, &needed, fixed_.requested.needed, sizeof(needed));
   return needed;
 }
 
 std::string RowExchange::grow() {
-  const int64_t wanted = needed(), before = capacity_,
+  const int64_t requested = needed(), before = capacity_,
                 most = place_.max_batch * spec_.layout.columns();
-  const double roomy = static_cast<double>(wanted) * ExchangeForecast::kRoom;
-  capacity_ = std::min(most, std::max(wanted, static_cast<int64_t>(roomy)));
+  const double with_reserve = static_cast<double>(requested) * ExchangeForecast::kCapacityFactor;
+  capacity_ = std::min(most, std::max(requested, static_cast<int64_t>(with_reserve)));
   allocate();
-  return fmt::format("{}: {} rows wanted of one rank, room for {}; run again with room for {}",
-                     spec_.name, wanted, before, capacity_);
+  return fmt::format("{}: {} rows requested of one rank, capacity {}; run again with capacity {}",
+                     spec_.name, requested, before, capacity_);
 }
 
-int64_t RowExchange::copied_gradient_bytes() const {
-  return storage_.copied_rows() * (spec_.layout.width + (marks_ ? 1 : 0)) *
+int64_t RowExchange::replicated_gradient_bytes() const {
+  return storage_.replicated_rows() * (spec_.layout.width + (marks_ ? 1 : 0)) *
          static_cast<int64_t>(sizeof(float));
 }
-Matrix<float> RowExchange::copied_gradient_rows() const {
-  if (copied_gradients_ == plan::kNoBuffer) return {nullptr, 0, spec_.layout.width};
-  return {buffers_->data<float>(copied_gradients_), storage_.copied_rows(), spec_.layout.width};
+Matrix<float> RowExchange::replicated_gradient_rows() const {
+  if (replicated_gradients_ == plan::kNoBuffer) return {nullptr, 0, spec_.layout.width};
+  return {buffers_->data<float>(replicated_gradients_), storage_.replicated_rows(),
+          spec_.layout.width};
 }
 std::span<float> RowExchange::touched() const {
   if (!marks_) return {};
-  const auto g = copied_gradient_rows();
+  const auto g = replicated_gradient_rows();
   return {g.data() + g.size(), static_cast<size_t>(g.dim(0))};
 }
 
@@ -218,10 +222,10 @@ void RowExchange::route(const StepContext& c, const TablesIo& io) {
   route_keys(c.exec,
              {.slots = slots_->ref(),
               .placement = placement_->ref(),
-              .pool = shape(),
+              .shape = shape(),
               .keys = {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
               .entries = entries(c.batch),
-              .lists = wanted_lists(),
+              .lists = request_lists(),
               .check = errors_.check(io.training, step),
               .workspace = fixed_.routing,
               .workspace_bytes = routing_bytes_});
@@ -255,7 +259,7 @@ void RowExchange::exchange_keys(const StepContext& c, const TablesIo& io) {
 void RowExchange::list_keys(const StepContext& c, const TablesIo& io) {
   list_gathered(c.exec, {.slots = slots_->ref(),
                          .placement = placement_->ref(),
-                         .pool = shape(),
+                         .shape = shape(),
                          .rank = ranks().rank,
                          .keys = {buffers_->data<uint32_t>(io.all_keys), c.mean_over(),
                                   spec_.layout.keys.columns},
@@ -267,66 +271,70 @@ void RowExchange::list_keys(const StepContext& c, const TablesIo& io) {
   take_lists(c, io);
 }
 
-// From the blocks that came.
+// Reads the blocks that arrived.
 void RowExchange::take_lists(const StepContext& c, const TablesIo& io) {
-  embedding::take_lists(c.exec, {.pool = shape(),
+  embedding::take_lists(c.exec, {.shape = shape(),
                                  .blocks = growing_.got_lists,
                                  .received_bytes = fixed_.received_bytes,
-                                 .lists = wanted_lists(),
-                                 .asked = asked(),
+                                 .lists = request_lists(),
+                                 .requested = received_requests(),
                                  .capacity_exceeded = buffers_->data<int32_t>(io.capacity_exceeded),
                                  .counts = fixed_.counts,
                                  .training = io.training});
 }
 
 void RowExchange::insert(const StepContext& c, const TablesIo& io) {
-  index_->insert_listed(c.exec, asked_list(asked_rows()),
-                        {growing_.insertion, static_cast<size_t>(insertion_bytes())},
-                        buffers_->data<int32_t>(io.capacity_exceeded),
-                        spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr);
+  index_->insert_requested(
+      c.exec, requested_list(requested_rows()),
+      {growing_.insertion, static_cast<size_t>(insertion_bytes())},
+      buffers_->data<int32_t>(io.capacity_exceeded),
+      spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr);
 }
 
-// The rows that others want -> lines of the cache.
+// Maps the rows that other ranks request to lines of the cache.
 void RowExchange::admit(const StepContext& c, const TablesIo& io) {
-  if (index_ && !io.training) index_->find_listed(c.exec, asked_list(asked_rows()));
-  storage_.admit(c.exec, asked_rows(), asked_lines(), 0, 1, io.training);
+  if (index_ && !io.training) index_->find_requested(c.exec, requested_list(requested_rows()));
+  storage_.admit(c.exec, requested_rows(), requested_lines(), 0, 1, io.training);
 }
 
 void RowExchange::gather(const StepContext& c, const TablesIo& io) {
   if (!index_)
-    return gather_listed(c.exec, storage_.own().w, {asked_lines().data(), most_asked()}, nullptr,
-                         owned_rows());
-  const HashedArgs list = asked_list(asked_lines());
-  if (!io.training && !storage_.holds_lines()) index_->find_listed(c.exec, list);
-  index_->gather_listed(c.exec, list, owned_rows());
+    return gather_requested(c.exec, storage_.own().w, {requested_lines().data(), max_requested()},
+                            nullptr, owned_rows());
+  const HashedArgs list = requested_list(requested_lines());
+  if (!io.training && !storage_.holds_lines()) index_->find_requested(c.exec, list);
+  index_->gather_requested(c.exec, list, owned_rows());
 }
 
 void RowExchange::exchange_vectors(const StepContext& c, bool to_owners) {
   const auto bytes = [](auto* values) { return reinterpret_cast<std::byte*>(values); };
-  const Matrix<float> out = to_owners ? listed_rows() : owned_rows(),
-                      in = to_owners ? owned_rows() : listed_rows();
-  const uint32_t *const wanted = fixed_.lists.counts, *const asked = fixed_.asked.counts;
+  const Matrix<float> out = to_owners ? list_capacity() : owned_rows(),
+                      in = to_owners ? owned_rows() : list_capacity();
+  const uint32_t *const sent_requests = fixed_.lists.counts, *const received_requests =
+                                                                 fixed_.requested.counts;
   const bool narrow = narrow_wire();
   const Matrix<bf16> sent(growing_.narrow_sent, out.dim(0), out.dim(1)),
       got(growing_.narrow_got, out.dim(0), out.dim(1));
-  if (narrow) round_listed(c.exec, shape(), to_owners ? wanted : asked, out, sent);
+  if (narrow)
+    round_requested(c.exec, shape(), to_owners ? sent_requests : received_requests, out, sent);
   (to_owners ? gradient_exchange_ : row_exchange_)
-      ->all_to_all_v(
-          c.exec, {.send = narrow ? bytes(sent.data()) : bytes(out.data()),
-                   .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
-                   .receive = narrow ? bytes(got.data()) : bytes(in.data()),
-                   .received_bytes = fixed_.ignored_bytes,
-                   .capacity = capacity_ * shape().row_bytes(),
-                   .free = !(narrow && to_owners)});
-  if (narrow) widen_listed(c.exec, shape(), to_owners ? asked : wanted, got, in);
+      ->all_to_all_v(c.exec, {.send = narrow ? bytes(sent.data()) : bytes(out.data()),
+                              .send_bytes = to_owners ? fixed_.lists.vector_bytes
+                                                      : fixed_.requested.vector_bytes,
+                              .receive = narrow ? bytes(got.data()) : bytes(in.data()),
+                              .received_bytes = fixed_.ignored_bytes,
+                              .capacity = capacity_ * shape().row_bytes(),
+                              .free = !(narrow && to_owners)});
+  if (narrow)
+    widen_requested(c.exec, shape(), to_owners ? received_requests : sent_requests, got, in);
 }
 
 void RowExchange::pool(const StepContext& c, const TablesIo& io) {
-  gather_listed(c.exec, storage_.copied().w, {fixed_.lists.copied, copied_capacity_},
-                fixed_.lists.counts + shape().ranks,
-                pool_rows().rows(most_asked(), shape().rows()));
+  gather_requested(c.exec, storage_.replicated().w, {fixed_.lists.replicated, replicated_capacity_},
+                   fixed_.lists.counts + shape().ranks,
+                   received_rows().rows(max_requested(), shape().rows()));
   with_float_type(place_.type, [&]<typename T>() {
-    lookup_forward<T>(c.exec, pool_slots_->ref(), pool_rows(), entries(c.batch),
+    lookup_forward<T>(c.exec, received_slots_->ref(), received_rows(), entries(c.batch),
                       vectors<T>(io.output, c.batch));
   });
 }
@@ -343,29 +351,30 @@ void RowExchange::reduce(const StepContext& c, const TablesIo& io) {
   const optimizer::GradientScale whole_runs{.capacity_exceeded =
                                                 buffers_->data<int32_t>(io.capacity_exceeded)};
   with_float_type(place_.type, [&]<typename T>() {
-    reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch), {.w = pool_rows(), .from_zero = true},
-                       whole_runs);
+    reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch),
+                       {.w = received_rows(), .from_zero = true}, whole_runs);
   });
-  if (storage_.copied_rows() == 0) return;
-  const Matrix<float> copied = copied_gradient_rows();
-  fill_values(c.exec,
-              {copied.data(), copied_gradient_bytes() / static_cast<int64_t>(sizeof(float))}, 0);
-  scatter_listed(
-      c.exec, {.in = pool_rows().rows(most_asked(), shape().rows()),
-               .rows = {fixed_.lists.copied, copied_capacity_},
+  if (storage_.replicated_rows() == 0) return;
+  const Matrix<float> replicated = replicated_gradient_rows();
+  fill_values(
+      c.exec,
+      {replicated.data(), replicated_gradient_bytes() / static_cast<int64_t>(sizeof(float))}, 0);
+  scatter_scaled(
+      c.exec, {.in = received_rows().rows(max_requested(), shape().rows()),
+               .rows = {fixed_.lists.replicated, replicated_capacity_},
                .count = counts + shape().ranks,
                .factor = spec_.whole_gradients ? undecided_scale(*buffers_, io).inverse : nullptr,
-               .out = copied,
+               .out = replicated,
                .touched = touched().data()});
 }
 
-void RowExchange::update_copied(const StepContext& c, const TablesIo& io) const {
+void RowExchange::update_replicated(const StepContext& c, const TablesIo& io) const {
   embedding::update_rows(c.exec, {.rule = spec_.rule,
                                   .lr = buffers_->data<float>(io.rate),
                                   .step = buffers_->data<int64_t>(io.step),
-                                  .gradients = copied_gradient_rows().data(),
+                                  .gradients = replicated_gradient_rows().data(),
                                   .touched = touched().data(),
-                                  .rows = storage_.copied(),
+                                  .rows = storage_.replicated(),
                                   .scale = gradient_scale(*buffers_, io)});
 }
 
@@ -377,7 +386,7 @@ void RowExchange::declare(plan::Buffers& buffers) {
     return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
   };
   lists_ = token(".lists");
-  wanted_ = token(".wanted");
+  requested_ = token(".requested");
   outgoing_ = token(".outgoing");
   incoming_ = token(".incoming");
 }
@@ -387,7 +396,7 @@ void RowExchange::emit_lists(plan::Plan& plan, const TablesIo& io, double routed
     plan.add({.name = spec_.name + ".lists",
               .lane = plan::Lane::kEmbedding,
               .reads = {lists_, io.all_keys},
-              .writes = {wanted_, io.capacity_exceeded},
+              .writes = {requested_, io.capacity_exceeded},
               .run = [this, io](const StepContext& c) { list_keys(c, io); },
               .bytes_per_sample = routed_bytes * ranks().ranks()});
     return;
@@ -395,7 +404,7 @@ void RowExchange::emit_lists(plan::Plan& plan, const TablesIo& io, double routed
   plan.add({.name = spec_.name + ".keys_exchange",
             .lane = plan::Lane::kComm,
             .reads = {lists_},
-            .writes = {wanted_, io.capacity_exceeded},
+            .writes = {requested_, io.capacity_exceeded},
             .run = [this, io](const StepContext& c) { exchange_keys(c, io); },
             .sends = forecast_.sends(header() * 4, 4, true)});
 }
@@ -411,7 +420,7 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
   emit_lists(plan, io, moved.route);
   if (index_ && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
-    changed.insert(changed.end(), {wanted_, io.capacity_exceeded});
+    changed.insert(changed.end(), {requested_, io.capacity_exceeded});
     std::vector<plan::BufferId> reads = changed;
     if (spec_.vocabulary.keeps_uses()) reads.push_back(io.step);
     plan.add({.name = spec_.name + ".insert",
@@ -422,7 +431,7 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
   }
   if (storage_.holds_lines()) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
-    changed.push_back(wanted_);
+    changed.push_back(requested_);
     plan.add({.name = spec_.name + ".admit",
               .lane = plan::Lane::kEmbedding,
               .reads = changed,
@@ -432,19 +441,19 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
   }
   plan.add({.name = spec_.name + ".gather",
             .lane = plan::Lane::kEmbedding,
-            .reads = {wanted_, storage_.own_weights()},
+            .reads = {requested_, storage_.own_weights()},
             .writes = {outgoing_},
             .run = [this, io](const StepContext& c) { gather(c, io); },
             .bytes_per_sample = moved.gather});
   plan.add({.name = spec_.name + ".rows_exchange",
             .lane = plan::Lane::kComm,
-            .reads = {lists_, wanted_, outgoing_},
+            .reads = {lists_, requested_, outgoing_},
             .writes = {incoming_},
             .run = [this](const StepContext& c) { exchange_vectors(c, false); },
             .sends = forecast_.sends(0, shape().row_bytes(), false)});
   plan.add({.name = spec_.name + ".pool",
             .lane = plan::Lane::kEmbedding,
-            .reads = {lists_, incoming_, storage_.copied_weights()},
+            .reads = {lists_, incoming_, storage_.replicated_weights()},
             .writes = {io.output},
             .run = [this, io](const StepContext& c) { pool(c, io); },
             .bytes_per_sample = moved.pool});
@@ -455,12 +464,12 @@ void RowExchange::emit_backward(plan::Plan& plan, const TablesIo& io, plan::Buff
   plan.add({.name = spec_.name + ".reduce",
             .lane = plan::Lane::kEmbedding,
             .reads = plan::present({io.grad, lists_, sorted, scale, io.capacity_exceeded}),
-            .writes = plan::present({incoming_, copied_gradients_}),
+            .writes = plan::present({incoming_, replicated_gradients_}),
             .run = [this, io](const StepContext& c) { reduce(c, io); },
             .bytes_per_sample = forecast_.moved_bytes().reduce});
   plan.add({.name = spec_.name + ".grads_exchange",
             .lane = plan::Lane::kComm,
-            .reads = {lists_, wanted_, incoming_},
+            .reads = {lists_, requested_, incoming_},
             .writes = {outgoing_},
             .run = [this](const StepContext& c) { exchange_vectors(c, true); },
             .sends = forecast_.sends(0, shape().row_bytes(), true)});

@@ -1,39 +1,39 @@
-// RowExchange: what several ranks add to an iteration of a layer's tables (TableSteps). Each rank
-// asks the owners for the distinct rows that its share of the batch needs, and hands back one
-// gradient a row. Categories with a copy on every rank take no part in that; their gradients are
-// summed over the ranks.
+// RowExchange adds the steps of several ranks to an iteration of a layer's tables (TableSteps).
+// Each rank requests the distinct rows that its share of the batch needs from their owners, and
+// returns one gradient per row. Replicated rows (frequent categories) are not exchanged; their
+// gradients are summed over the ranks.
 //
-//   <layer>.route             keys -> which row is wanted of whom                embedding
-//   <layer>.keys_exchange     lists of wanted rows                               comm
+//   <layer>.route             keys -> request lists by owner                     embedding
+//   <layer>.keys_exchange     request lists                                      comm
 //   or <layer>.lists          the same lists, made from the keys of all ranks    embedding
-//   <layer>.insert            of hashed tables: rows for keys that are new       embedding
-//   <layer>.admit             of tables larger than memory: these -> lines       embedding
-//   <layer>.gather            rows that others want                              embedding
+//   <layer>.insert            of hashed tables: inserts new keys               embedding
+//   <layer>.admit             of tables larger than memory: rows -> lines        embedding
+//   <layer>.gather            rows that other ranks request                      embedding
 //   <layer>.rows_exchange     rows                                               comm
-//   <layer>.pool              rows and copies -> output                          embedding
+//   <layer>.pool              received and replicated rows -> output             embedding
 //   <layer>.sort              lookups by row, and lists by own row               embedding
 //   <layer>.reduce            gradient of output -> a gradient a row             embedding
 //   <layer>.grads_exchange    gradients                                          comm
-//   <layer>.update            own rows; <layer>.update_copied: copies            embedding
+//   <layer>.update            own rows; <layer>.update_replicated: replicated    embedding
 //
-// The rows that a batch looks up, wherever they come from, form a pool in this rank's memory
-// (routing.h), which a lookup and the first half of a sparse update treat like a table: routing
-// gives every key its row of the pool. What others ask for is a sparse update of the own rows with
-// a list of rows for each rank: equal rows are summed in the order of ranks.
+// The rows that a batch looks up are collected in one array of this rank's memory, the received
+// rows (routing.h). A lookup and the first half of a sparse update treat it like a table: routing
+// gives every key its row there. The owner's side is a sparse update of its own rows, with one list
+// of rows per rank: equal rows are summed in the order of ranks.
 //
 // All sizes stay in the memory of the device, so that a run on a GPU can be captured: exchanges
 // have blocks of one capacity, and ops look up how much of a block counts.
 //
-// For hashed tables lists hold keys. An owner finds their rows in the lists
-// of all ranks at once, and gives new keys the next ones in the order of slots, then keys: so its
-// rows depend on the order of the batches alone, and a run that is made again finds what it
-// inserted. A full hashed table sets the same flag as a list that does not fit, on its owner, whose
-// host then ends all ranks (EmbeddingTables::check()).
+// For hashed tables lists hold keys. An owner finds their rows in the lists of all ranks at once,
+// and gives new keys the next ones in the order of slots, then keys: so its rows depend on the
+// order of the batches alone, and a run that is made again finds what it inserted. A full hashed
+// table sets the same flag as a list that does not fit, on its owner, whose host then ends all
+// ranks (EmbeddingTables::check()).
 //
-// Every list travels with the longest that its sender has, so when one does not fit, all ranks know
-// in the same step. They set TablesIo::capacity_exceeded: the updates of all layers read it and
-// change nothing. The host reads it too (on a GPU while the run goes on), grows the buffers, clears
-// it and repeats the run.
+// Every list carries the length of its sender's longest list, so all ranks learn in the same step
+// if one exceeds the capacity. They set TablesIo::capacity_exceeded: the updates of all layers read
+// it and change nothing. The host reads it too (on a GPU while the run goes on), grows the buffers,
+// clears it and repeats the run.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@
 #include "embedding/exchange_forecast.h"
 #include "embedding/hashed_index.h"
 #include "embedding/key_errors.h"
-#include "embedding/pool_rows.h"
+#include "embedding/requested_rows.h"
 #include "embedding/sparse_update.h"
 #include "embedding/whole_table_update.h"
 #include "hugectr_lite/core/exec_memory.h"
@@ -69,43 +69,46 @@ class RowExchange {
   // Emits the steps from keys to output.
   void emit_forward(plan::Plan& plan, const TablesIo& io);
   // Emits the steps from the gradient of output to the gradients of own rows, one per requesting
-  // rank, and of copied rows. `sorted` orders them after sort().
+  // rank, and of replicated rows. `sorted` orders them after sort().
   void emit_backward(plan::Plan& plan, const TablesIo& io, plan::BufferId sorted);
   // The part of "<layer>.sort".
   void sort(const plan::StepContext& c, const TablesIo& io);
-  // One step of the copied rows, whose gradients have been summed.
-  void update_copied(const plan::StepContext& c, const TablesIo& io) const;
+  // Updates the replicated rows, whose gradients have been summed.
+  void update_replicated(const plan::StepContext& c, const TablesIo& io) const;
 
   // Rows that other ranks request, as a batch of one slot with one sample per row of capacity.
-  [[nodiscard]] SlotLayout asked_layout() const;
-  [[nodiscard]] int64_t most_asked() const { return shape().listed_rows(); }
-  [[nodiscard]] Matrix<uint32_t> asked_rows() const { return {growing_.asked, most_asked(), 1}; }
-  // The lines of the asked rows if storage holds lines. On the CPU they replace the rows in place.
-  [[nodiscard]] Matrix<uint32_t> asked_lines() const {
-    return {growing_.lines ? growing_.lines : growing_.asked, most_asked(), 1};
+  [[nodiscard]] SlotLayout requested_layout() const;
+  [[nodiscard]] int64_t max_requested() const { return shape().list_capacity(); }
+  [[nodiscard]] Matrix<uint32_t> requested_rows() const {
+    return {growing_.requested, max_requested(), 1};
+  }
+  // The lines of the requested rows if storage holds lines. On the CPU they replace the rows in
+  // place.
+  [[nodiscard]] Matrix<uint32_t> requested_lines() const {
+    return {growing_.lines ? growing_.lines : growing_.requested, max_requested(), 1};
   }
   [[nodiscard]] Matrix<uint32_t> sorted_rows() const {
-    return storage_.sorts_rows() ? asked_rows() : asked_lines();
+    return storage_.sorts_rows() ? requested_rows() : requested_lines();
   }
-  [[nodiscard]] View<const float, 3> asked_gradients() const {
-    return {growing_.owned, most_asked(), 1, spec_.layout.width};
+  [[nodiscard]] View<const float, 3> requested_gradients() const {
+    return {growing_.owned, max_requested(), 1, spec_.layout.width};
   }
   // Buffers by which the plan orders other steps after these.
   [[nodiscard]] plan::BufferId lists() const { return lists_; }
-  [[nodiscard]] plan::BufferId wanted() const { return wanted_; }
+  [[nodiscard]] plan::BufferId requested() const { return requested_; }
   [[nodiscard]] plan::BufferId outgoing() const { return outgoing_; }
   [[nodiscard]] const ExchangeForecast& forecast() const { return forecast_; }
 
-  // The gradients of the copied rows, then a mark for each that was looked up where the update
-  // needs it: what has to be summed over the ranks between backward steps and updates. Whoever sums
-  // says where they lie, before emit_backward().
-  [[nodiscard]] int64_t copied_gradient_bytes() const;
-  void set_copied_gradients(plan::BufferId id) { copied_gradients_ = id; }
-  [[nodiscard]] plan::BufferId copied_gradients() const { return copied_gradients_; }
+  // The gradients of the replicated rows, then, if the update needs it, a mark for each row that
+  // was looked up. The caller sums them over the ranks between backward steps and updates, and sets
+  // their buffer before emit_backward().
+  [[nodiscard]] int64_t replicated_gradient_bytes() const;
+  void set_replicated_gradients(plan::BufferId id) { replicated_gradients_ = id; }
+  [[nodiscard]] plan::BufferId replicated_gradients() const { return replicated_gradients_; }
 
   // Returns true if the last run exceeded the capacity, on all ranks alike. Synchronizes.
-  [[nodiscard]] bool lacks_room() const { return needed() > capacity_; }
-  // Makes it; says how much. REQUIRES that nothing runs, on any rank.
+  [[nodiscard]] bool exceeded_capacity() const { return needed() > capacity_; }
+  // Grows the capacity; returns a message. REQUIRES that nothing runs, on any rank.
   [[nodiscard]] std::string grow();
   // Traffic of each exchange step so far. On a GPU this synchronizes and is collective. REQUIRES a
   // world.
@@ -114,9 +117,9 @@ class RowExchange {
  private:
   // Arrays of constant size.
   struct Fixed {
-    uint32_t* entries;  // [max_batch, columns] the batch's keys as rows of the pool
-    WantedLists lists;  // without blocks
-    AskedRows asked;    // without rows
+    uint32_t* entries;        // [max_batch, columns] the batch's keys as received rows
+    RequestLists lists;       // without blocks
+    RequestedRows requested;  // without rows
     PeerCounts* counts;
     int64_t* received_bytes;  // [ranks] of the key lists
     int64_t* ignored_bytes;   // [ranks] of vectors: their number is known
@@ -127,15 +130,15 @@ class RowExchange {
   // Arrays that grow with the capacity.
   struct Growing {
     uint32_t *sent_lists, *got_lists;  // [ranks][header + capacity]
-    uint32_t* asked;                   // [ranks * capacity] rows
+    uint32_t* requested;               // [ranks * capacity] rows
     uint32_t* lines;                   // [ranks * capacity] of a GPU that holds lines; else null
     // Set for hashed tables: [ranks * capacity] the keys of the rows, the table of each, and memory
     // for the insertion.
-    uint32_t *listed_keys, *listed_tables;
+    uint32_t *requested_keys, *requested_tables;
     std::byte* insertion;
-    float* owned;  // [ranks * capacity, V] rows for others; their gradients
-    float* pool;   // [pool rows, V] rows that were asked for; their gradients
-    // [ranks * capacity, V] where vectors travel narrow: as they leave, as they come
+    float* owned;     // [ranks * capacity, V] rows for others; their gradients
+    float* received;  // [received rows, V] the rows; later their gradients
+    // [ranks * capacity, V] if vectors travel in 16 bits: sent and received
     bf16 *narrow_sent, *narrow_got;
   };
   void route(const plan::StepContext& c, const TablesIo& io);
@@ -145,7 +148,7 @@ class RowExchange {
   void insert(const plan::StepContext& c, const TablesIo& io);
   void admit(const plan::StepContext& c, const TablesIo& io);
   void gather(const plan::StepContext& c, const TablesIo& io);
-  // Rows from their owners to those that listed them, or gradients back.
+  // Sends rows from their owners to the ranks that requested them, or gradients back.
   void exchange_vectors(const plan::StepContext& c, bool to_owners);
   void pool(const plan::StepContext& c, const TablesIo& io);
   void reduce(const plan::StepContext& c, const TablesIo& io);
@@ -157,21 +160,21 @@ class RowExchange {
   [[nodiscard]] const comm::RankContext& ranks() const { return place_.ranks; }
   [[nodiscard]] int64_t header() const { return shape().header_words(); }
   [[nodiscard]] bool narrow_wire() const { return place_.wire != FloatType::kFloat; }
-  [[nodiscard]] PoolShape shape() const;
-  [[nodiscard]] SlotLayout pool_layout() const { return spec_.layout.pooled(shape().rows()); }
+  [[nodiscard]] ExchangeShape shape() const;
+  [[nodiscard]] SlotLayout received_layout() const { return spec_.layout.pooled(shape().rows()); }
   [[nodiscard]] SparseUpdateOptions reduction() const;
-  [[nodiscard]] WantedLists wanted_lists() const;
-  [[nodiscard]] AskedRows asked() const;
-  [[nodiscard]] HashedArgs asked_list(Matrix<uint32_t> rows) const;
+  [[nodiscard]] RequestLists request_lists() const;
+  [[nodiscard]] RequestedRows received_requests() const;
+  [[nodiscard]] HashedArgs requested_list(Matrix<uint32_t> rows) const;
   [[nodiscard]] int64_t insertion_bytes() const;
   [[nodiscard]] Matrix<uint32_t> entries(int64_t batch) const;
-  [[nodiscard]] Matrix<float> pool_rows() const;
+  [[nodiscard]] Matrix<float> received_rows() const;
   [[nodiscard]] Matrix<float> owned_rows() const;
-  [[nodiscard]] Matrix<float> listed_rows() const;
-  [[nodiscard]] Matrix<float> copied_gradient_rows() const;
-  // [copied rows], or empty where no mark is kept.
+  [[nodiscard]] Matrix<float> list_capacity() const;
+  [[nodiscard]] Matrix<float> replicated_gradient_rows() const;
+  // [replicated rows], or empty if no mark is kept.
   [[nodiscard]] std::span<float> touched() const;
-  // Room of one rank in io.all_keys: the first ranks of a small batch have all its samples.
+  // Samples of one rank in io.all_keys: the first ranks of a small batch have all its samples.
   [[nodiscard]] int64_t samples_of_rank(const TablesIo& io) const {
     return io.training ? place_.train_batch : place_.max_batch;
   }
@@ -195,19 +198,19 @@ class RowExchange {
   const Exec exec_;
   const ExchangeForecast forecast_;
   const bool marks_;  // true if touched() is kept
-  const int64_t copied_capacity_;
+  const int64_t replicated_capacity_;
   int64_t capacity_;
   const std::unique_ptr<comm::Communicator> key_exchange_, row_exchange_, gradient_exchange_;
 
   const plan::Buffers* buffers_ = nullptr;
-  plan::BufferId copied_gradients_ = plan::kNoBuffer;
+  plan::BufferId replicated_gradients_ = plan::kNoBuffer;
   // Steps hand data on in memory that grows, outside of the plan's buffers. These buffers stand for
   // it in the plan, so that it orders the steps.
-  plan::BufferId lists_ = plan::kNoBuffer, wanted_ = plan::kNoBuffer, outgoing_ = plan::kNoBuffer,
-                 incoming_ = plan::kNoBuffer;
+  plan::BufferId lists_ = plan::kNoBuffer, requested_ = plan::kNoBuffer,
+                 outgoing_ = plan::kNoBuffer, incoming_ = plan::kNoBuffer;
   size_t routing_bytes_ = 0, gathered_bytes_ = 0;
   std::unique_ptr<DevicePlacement> placement_;
-  std::unique_ptr<DeviceSlots> slots_, pool_slots_, asked_slots_;
+  std::unique_ptr<DeviceSlots> slots_, received_slots_, requested_slots_;
   std::unique_ptr<SparseUpdate> reduce_;
   ExecMemory fixed_memory_, growing_memory_;
   Fixed fixed_{};

@@ -114,7 +114,7 @@ void RowLog::submit(const IoRequest& request) {
     if (in_flight_ > 0)
       reap_some();
     else
-      ::usleep(1000);  // the system has no room for now, and nothing of ours to wait for
+      ::usleep(1000);  // the system's queue is full with requests that are not ours to wait for
   }
   ++in_flight_;
 }
@@ -168,13 +168,13 @@ void RowLog::open_segment() {
   const int index = take_buffer();
   if (free_segments_.empty()) {
     const int64_t bytes = file_bytes() + segment_bytes_;
-    if (options_.most_bytes > 0 && bytes > options_.most_bytes)
+    if (options_.max_bytes > 0 && bytes > options_.max_bytes)
       fail(
           fmt::format("expected at most {} bytes, as solver.embedding_memory.disk_gb says, found "
                       "{} live records of {} bytes that need more",
-                      options_.most_bytes, live_, options_.record_bytes));
-    if ((std::ssize(segments_) + 1) * per_segment_ > kMostPlaces)
-      fail(fmt::format("expected at most {} records, found more", kMostPlaces));
+                      options_.max_bytes, live_, options_.record_bytes));
+    if ((std::ssize(segments_) + 1) * per_segment_ > kMaxPlaces)
+      fail(fmt::format("expected at most {} records, found more", kMaxPlaces));
     free_segments_.insert(std::ssize(segments_));
     segments_.emplace_back();
     row_of_.resize(row_of_.size() + static_cast<size_t>(per_segment_), kDead);
@@ -263,7 +263,7 @@ void RowLog::copy_out(const Read& read, const std::byte* block) const {
               static_cast<size_t>(options_.record_bytes));
 }
 
-// False where there is no room.
+// Returns false if there is no space.
 bool RowLog::start_block(int64_t block) {
   if (free_slots_.empty()) return false;
   const int64_t slot = free_slots_.back();

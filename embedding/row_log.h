@@ -1,5 +1,5 @@
-// RowLog: records of one size in a file on a disk, for the rows of tables that memory has no room
-// for (row_cache.h).
+// RowLog: records of one size in a file on a disk, for the rows of tables that do not fit in memory
+// (row_cache.h).
 //
 // Records go into the file in the order they come, a segment of many at a time, so that writing
 // costs their own bytes and no more; a record that is written again has a new place, and its old
@@ -11,7 +11,7 @@
 // a time in the order of the file; prefetch() starts those of the next batch while this one is
 // worked on. Written segments stay in memory until the disk has them.
 //
-// The file has no name once it is open: whatever ends the process, the disk gets its room back.
+// The file has no name once it is open: however the process ends, its disk space is released.
 //
 //   block     4 KiB, or the blocks that one larger record takes
 //   place     number of a record: block * records of a block + index
@@ -36,14 +36,14 @@ struct RowLogOptions {
   std::string folder;  // on a local file system
   std::string name;    // the tables' name, for messages
   int64_t record_bytes = 0;
-  int64_t most_bytes = 0;    // maximum file size; 0: the free space of the disk
+  int64_t max_bytes = 0;     // maximum file size; 0: the free space of the disk
   IoQueueFactory open = {};  // null: open_io_queue()
 };
 
 class RowLog {
  public:
   using Place = uint32_t;
-  static constexpr int64_t kMostPlaces = int64_t{1} << 31;
+  static constexpr int64_t kMaxPlaces = int64_t{1} << 31;
   // Called when the record of a row has moved. REQUIRES that the callee stores the new place.
   using Moved = std::function<void(uint32_t row, Place place)>;
 
@@ -56,7 +56,7 @@ class RowLog {
   // Appends the record of a row, which must have no other. May move other records. Throws FileError
   // when a write has failed or the file would become too large; so does every call after that.
   Place put(uint32_t row, const std::byte* record);
-  // The record is not wanted any more.
+  // Drops the record.
   void drop(Place place);
   // The record is that of another row from now on.
   void rename(Place place, uint32_t row) { row_of_[place] = row; }
@@ -67,7 +67,7 @@ class RowLog {
   };
   // Waits for all of them. What prefetch() has read serves this call, and is let go of by it.
   void get(std::vector<Read> reads);
-  // Starts reading the blocks that these records lie in, as many as there is room for.
+  // Starts reading the blocks that these records lie in, as many as the queue allows.
   void prefetch(std::vector<Place> places);
 
   // Bytes of the file, garbage included; its live records; bytes read and written so far.

@@ -7,8 +7,8 @@
 
 namespace hlite::embedding {
 
-// The last rows move to the places of those that left. from[i] moves
-// to to[i]; both ascending. `evicted`: ascending.
+// The last rows move to the places of those that left. from[i] moves to to[i]; both ascending.
+// `evicted`: ascending.
 struct RowMoves {
   std::vector<uint32_t> from, to;
 };

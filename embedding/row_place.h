@@ -9,7 +9,7 @@
 
 namespace hlite::embedding {
 
-// `rank` < 0: row `row` of the copied ones.
+// `rank` < 0: row `row` of the replicated ones.
 struct RowPlace {
   int rank;
   uint32_t row;
@@ -49,7 +49,7 @@ HLITE_HD inline RowPlace shard_place(const int* ranks /*[count]*/,
   return {ranks[shard], static_cast<uint32_t>(first_rows[shard] + key / count)};
 }
 
-// What decides which rank owns the row of a key in a hashed table.
+// The rule that decides which rank owns the row of a key in a hashed table.
 enum class KeyOwner { kByKey, kByTable, kByPart };
 
 // Returns that rank: the number of the key, its table or its key_part(), modulo the ranks.

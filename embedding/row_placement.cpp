@@ -9,7 +9,7 @@ RowPlacement RowPlacement::by_category(const SlotLayout& layout, CategoryModel m
               layout.total_rows);
   RowPlacement placement(layout);
   for (int r = 0; r < model.ranks(); ++r) placement.rows_.push_back(model.infrequent_rows(r));
-  placement.copied_rows_ = static_cast<int64_t>(model.frequent().size());
+  placement.replicated_rows_ = static_cast<int64_t>(model.frequent().size());
   placement.model_.emplace(std::move(model));
   return placement;
 }
@@ -26,9 +26,9 @@ RowPlacement RowPlacement::by_table(const SlotLayout& layout, std::vector<std::v
     const int64_t rows = layout.table_rows[static_cast<size_t>(t)];
     auto& begin = placement.begin_.emplace_back();
     if (on.empty()) {
-      begin.push_back(placement.copied_rows_);
-      placement.ranges_.back().push_back({placement.copied_rows_, t, 0, 1});
-      placement.copied_rows_ += rows;
+      begin.push_back(placement.replicated_rows_);
+      placement.ranges_.back().push_back({placement.replicated_rows_, t, 0, 1});
+      placement.replicated_rows_ += rows;
     }
     const auto n = static_cast<int64_t>(on.size());
     for (int64_t i = 0; i < n; ++i) {
@@ -59,7 +59,7 @@ RowPlacement RowPlacement::by_key(const SlotLayout& layout, int ranks, int64_t c
       const int64_t keys = layout.table_rows[static_cast<size_t>(t)];
       int64_t& rows = placement.rows_[static_cast<size_t>(q)];
       if (by == KeyOwner::kByKey) rows += (keys + ranks - 1 - q) / ranks;
-      // How many keys are in a rank's parts is not known beforehand: at most all.
+      // The number of keys in a rank's parts is not known beforehand: at most all.
       if (by_part || (by == KeyOwner::kByTable && t % ranks == q)) rows += keys;
     }
   for (int64_t& rows : placement.rows_) rows = std::clamp<int64_t>(rows, 1, capacity);

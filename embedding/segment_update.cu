@@ -29,7 +29,7 @@ constexpr int kStep = kPairsPerLoad;
 constexpr int kCarriedThreads = 512;
 constexpr int kCarriedPairs = 32;  // of a group, at most
 constexpr int kSharedPairs = 16;   // of a group, in shared memory
-static_assert(kCarriedThreads / kWarp * kCarriedPairs == kLeastCarriedTile);
+static_assert(kCarriedThreads / kWarp * kCarriedPairs == kMinCarriedTile);
 
 struct alignas(16) FourPairs {
   uint32_t row[kStep], source[kStep];
@@ -45,7 +45,7 @@ struct LaneList {
   int64_t stride;
   int64_t column;  // the lane's in them
   const float* scale;
-  uint32_t before, behind;  // rows of the pairs around the list; no_row: none
+  uint32_t before, after;  // rows of the pairs around the list; no_row: none
 };
 struct LaneCarried {
   uint32_t* rows;  // null: this lane writes none
@@ -67,7 +67,7 @@ __device__ inline Tile tile_of(const LaneList<T>& list, int32_t index, int32_t p
   const int32_t begin = index * pairs;
   const int32_t end = pairs < list.count - begin ? begin + pairs : list.count;
   return {begin, end, begin > 0 ? list.rows[begin - 1] : list.before,
-          end < list.count ? list.rows[end] : list.behind};
+          end < list.count ? list.rows[end] : list.after};
 }
 
 // The pairs at `at`; those from `end` on are passed over.
@@ -187,7 +187,7 @@ __global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ?
                          .column = column,
                          .scale = list.scale,
                          .before = table.no_row,
-                         .behind = table.no_row};
+                         .after = table.no_row};
   const bool writes = column == 0 && list.count > kTilePairs;
   walk<kRule, kPart, kPiece, true>(
       mine, static_cast<int32_t>(tile), kTilePairs, table, column, lanes, step,
@@ -204,8 +204,8 @@ struct SharedList {
 };
 
 // `pairs`: entries that a group takes, so that the block's groups reach one tile of the list.
-// Told nothing of a multiprocessor's blocks, ptxas saves registers of kState and of rules without a
-// state by spilling some.
+// Without a minimum of blocks per multiprocessor, ptxas saves registers of kState and of rules
+// without a state by spilling some.
 template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece>
 __global__ void __launch_bounds__(
     kCarriedThreads, kPart == RowPart::kState || optimizer::state_count(kRule) == 0 ? 1 : 0)
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(
                        .column = column,
                        .scale = nullptr,
                        .before = begin > 0 ? list.rows[begin - 1] : table.no_row,
-                       .behind = end < count ? list.rows[end] : table.no_row};
+                       .after = end < count ? list.rows[end] : table.no_row};
   for (bool odd = false;; odd = !odd, pairs = kSharedPairs) {
     const int32_t tiles = (mine.count + pairs - 1) / pairs;
     uint32_t* const rows = odd ? second.rows : first.rows;

@@ -36,7 +36,7 @@ __device__ inline DeviceStep load_step(const StepSource& from) {
 }
 
 // count pairs (row, source), equal rows side by side; the source is a row of `gradients`. Both
-// arrays are aligned to 16 bytes and have room for whole loads.
+// arrays are aligned to 16 bytes and padded for whole loads.
 template <typename T>
 struct SortedList {
   const uint32_t* rows;
@@ -57,7 +57,7 @@ inline int64_t tiles_of(int64_t count, int64_t pairs = kTilePairs) {
   return (count + pairs - 1) / pairs;
 }
 // Entries that a block of update_carried() takes at least: its tile, of a width that fills a warp.
-inline constexpr int64_t kLeastCarriedTile = 512;
+inline constexpr int64_t kMinCarriedTile = 512;
 
 // Updates, through `rule`, the rows all of whose pairs lie in one tile, and writes the others' sums
 // to `carried`. A list of one tile carries nothing: `carried` may be empty then.
@@ -67,7 +67,7 @@ void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const S
 
 // The same for a list of `count` entries that tiles have carried, with a block a tile. Returns the
 // number of entries that its tiles carry in their turn: at most 2 * tiles_of(count,
-// kLeastCarriedTile), and 0 where one tile took all.
+// kMinCarriedTile), and 0 where one tile took all.
 int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const CarriedList& list,
                        int64_t count, const TableRows& table, const StepSource& step,
                        const CarriedList& carried);

@@ -17,7 +17,8 @@ using Shards = std::vector<std::vector<int>>;
 int64_t shard_rows(int64_t rows, int64_t i, int64_t n) { return (rows - i + n - 1) / n; }
 
 // Puts the shards of every table with splits[t] > 0 into buckets, hottest shard first, each into
-// the cheapest bucket that has none of that table and has room. On failure `stuck` is the table.
+// the cheapest bucket that has none of that table and enough free capacity. On failure `stuck` is
+// the table.
 std::optional<Shards> place(const std::vector<TableLoad>& tables, const PlannerOptions& options,
                             const std::vector<int>& splits, int64_t capacity, size_t& stuck) {
   std::vector<size_t> order;
@@ -71,13 +72,13 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
   HLITE_CHECK(options.buckets >= 1 && options.row_bytes >= 1, "{} buckets, {} bytes a row",
               options.buckets, options.row_bytes);
   std::vector<int> splits;
-  int64_t copied = 0;
+  int64_t replicated = 0;
   for (const TableLoad& table : tables_) {
     const int64_t bytes = table.rows * options.row_bytes;
     splits.push_back(bytes < options.replicate_below_bytes ? 0 : 1);
-    if (splits.back() == 0) copied += bytes;
+    if (splits.back() == 0) replicated += bytes;
   }
-  const int64_t capacity = options.capacity_bytes - copied;
+  const int64_t capacity = options.capacity_bytes - replicated;
 
   double best = 0;
   const auto consider = [&](const Shards& shards) {
@@ -115,9 +116,8 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
     for (const TableLoad& table : tables_) all += table.rows * options.row_bytes;
     raise<ConfigError>(
         "sharding: the tables need {} bytes, {} of them on every one of {} ranks or nodes, "
-        "expected "
-        "at most {} on each: table {} ({} rows) finds no room",
-        all, copied, options.buckets, options.capacity_bytes, tables_[stuck].name,
+        "expected at most {} on each: table {} ({} rows) does not fit",
+        all, replicated, options.buckets, options.capacity_bytes, tables_[stuck].name,
         tables_[stuck].rows);
   }
 }

@@ -20,7 +20,7 @@ struct PlannerOptions {
   int buckets = 1;
   int64_t capacity_bytes = 0;         // of a bucket
   int64_t row_bytes = 0;              // of a row with its optimizer states
-  int64_t replicate_below_bytes = 0;  // tables smaller than this are copied to every bucket
+  int64_t replicate_below_bytes = 0;  // tables smaller than this are replicated in every bucket
   // Cost of holding one shard more, in lookups a sample: (memory / link bandwidth) / (bytes of a
   // lookup's memory / link traffic) = (3.35e12 / 450e9) / (8 / 2) on an H100.
   double shard_cost = 3.35e12 / 450e9 / 4;

@@ -49,7 +49,8 @@ struct SlotLayout {
 
   [[nodiscard]] int64_t slots() const { return static_cast<int64_t>(rows.size()); }
   [[nodiscard]] int64_t tables() const { return static_cast<int64_t>(table_rows.size()); }
-  // The same slots over one pool of rows: every table is all of it, and keys are rows.
+  // The same slots over one shared array of rows: every table is the whole array, and keys are
+  // rows.
   [[nodiscard]] SlotLayout pooled(int64_t pool_rows) const;
   // The rows of table t in an array of this layout (weights or optimizer state).
   template <typename T>
@@ -76,7 +77,7 @@ struct SlotLayout {
     for (const int64_t s : table_slots[static_cast<size_t>(t)]) lookups += hotness(s);
     return lookups;
   }
-  [[nodiscard]] int64_t most_table_lookups() const {
+  [[nodiscard]] int64_t max_table_lookups() const {
     int64_t most = 0;
     for (int64_t t = 0; t < tables(); ++t) most = std::max(most, table_lookups(t));
     return most;

@@ -47,11 +47,11 @@ struct SlotsRef {
   int32_t first_column = 0;  // the layer's first, among `columns`
   int32_t columns = 0;       // of the batch's keys
   int32_t table_count = 0;
-  int32_t most_table_lookups = 0;  // of a sample, in the table that has most
-  int32_t width = 0;               // floats a row
-  int64_t total_rows = 0;          // of all tables; on a GPU below kNoRow
-  bool mean = false;               // several keys of a slot are averaged, else added
-  bool complete = false;           // no column is ever without a key
+  int32_t max_table_lookups = 0;  // of a sample, in the table that has most
+  int32_t width = 0;              // floats a row
+  int64_t total_rows = 0;         // of all tables; on a GPU below kNoRow
+  bool mean = false;              // several keys of a slot are averaged, else added
+  bool complete = false;          // no column is ever without a key
 
   [[nodiscard]] HLITE_HD bool one_hot() const { return lookups == count; }
   // Returns true if gradients of some rows are scaled.

@@ -65,7 +65,7 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
       space.touched = cutter.cut<uint32_t>((shape.total_rows + 31) / 32);
     }
     int64_t tile = kTilePairs;
-    for (int level = 0; count > tile; ++level, tile = kLeastCarriedTile) {
+    for (int level = 0; count > tile; ++level, tile = kMinCarriedTile) {
       count = 2 * tiles_of(count, tile);
       space.carried[level] = {.rows = cutter.cut<uint32_t>(count),
                               .sources = cutter.cut<uint32_t>(count),

@@ -46,13 +46,13 @@ class SparseUpdate {
   [[nodiscard]] static int64_t workspace_bytes(const Exec& exec, const SlotsRef& slots,
                                                const SparseUpdateOptions& how);
 
-  // One step is two calls: sort(), which needs no gradients and can be done while others make them,
-  // then update(), behind it. On a GPU they are asynchronous on exec.stream and can be captured.
-  // The learning rate, the step (from 1), its scalars, which sort() writes, and the scale of
-  // gradients lie in memory of the device. Keys beyond their table count as absent. Batches may be
-  // partial (0 included). What sort() is given stays as it is until update() has run. With atomic
-  // it sorts nothing, and scalars may be null. `lines`, on a GPU: where update() finds the rows,
-  // once they are sorted.
+  // One step is two calls: sort(), which needs no gradients and may overlap the steps that compute
+  // them, then update(), after it. On a GPU they are asynchronous on exec.stream and can be
+  // captured. The learning rate, the step (from 1), its scalars, which sort() writes, and the scale
+  // of gradients lie in memory of the device. Keys beyond their table count as absent. Batches may
+  // be partial (0 included). What sort() is given stays as it is until update() has run. With
+  // atomic it sorts nothing, and scalars may be null. `lines`, on a GPU: where update() finds the
+  // rows, once they are sorted.
   void sort(const Exec& exec, Matrix<const uint32_t> keys /*[B,columns]*/, const float* lr,
             const int64_t* step, optimizer::StepScalars* scalars, const LineOfRow& lines = {});
   // T: float, bf16, and on a GPU fp16; sums in float.

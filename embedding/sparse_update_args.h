@@ -21,7 +21,7 @@ struct SparseUpdateShape {
   int32_t slots = 0;
   int32_t lookups = 0;  // of a sample
   int32_t tables = 0;
-  int32_t most_table_lookups = 0;  // of a sample
+  int32_t max_table_lookups = 0;  // of a sample
   int32_t width = 0;
   int64_t total_rows = 0;
   bool scales = false;  // gradients of some rows are scaled: a mean

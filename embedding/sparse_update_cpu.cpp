@@ -12,7 +12,7 @@ namespace hlite::embedding {
 namespace {
 using optimizer::OptimizerType;
 
-// Pairs whose rows are asked for before they are used.
+// Pairs whose rows are prefetched before they are used.
 constexpr int64_t kPairsAhead = 16;
 // Tasks a thread should get at least, so that uneven ones even out, and pairs a task is worth.
 constexpr int64_t kTasksPerThread = 4, kPairsPerTask = 256;
@@ -26,7 +26,7 @@ struct Workspace {
   int64_t* count;     // [tables] pairs
   int64_t* tasks;     // [tables + 1] tasks of the tables before
   float* scale;       // [max_batch, slots] 1 / keys of the sample in the slot, for a mean
-  uint64_t* scratch;  // [threads, max_batch * most_table_lookups]
+  uint64_t* scratch;  // [threads, max_batch * max_table_lookups]
   uint32_t* counts;   // [threads, kSortCounts]
   float* gradient;    // [threads, V in whole cache lines] the sum of a segment
   uint8_t* touched;   // [total_rows], for sweeps
@@ -40,7 +40,7 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   space.count = cutter.cut<int64_t>(shape.tables);
   space.tasks = cutter.cut<int64_t>(shape.tables + 1);
   if (shape.scales) space.scale = cutter.cut<float>(shape.max_batch * shape.slots);
-  space.scratch = cutter.cut<uint64_t>(shape.threads * shape.max_batch * shape.most_table_lookups);
+  space.scratch = cutter.cut<uint64_t>(shape.threads * shape.max_batch * shape.max_table_lookups);
   space.counts = cutter.cut<uint32_t>(shape.threads * kSortCounts);
   space.gradient = cutter.cut<float>(shape.threads * in_lines(shape.width));
   if (shape.sweeps) space.touched = cutter.cut<uint8_t>(shape.total_rows);
@@ -69,7 +69,7 @@ void sort_table(const SparseSortArgs& args, const Workspace& space, int64_t tabl
   const TableLookups of{args.keys, args.slots, table, args.slots.tables[table].rows};
   space.count[table] =
       sort_bags(of, pairs_of(args, space, table),
-                space.scratch + worker * args.shape.max_batch * args.shape.most_table_lookups,
+                space.scratch + worker * args.shape.max_batch * args.shape.max_table_lookups,
                 space.counts + worker * kSortCounts);
 }
 
@@ -80,7 +80,7 @@ struct TableUpdate {
   const float* scale;  // [bags]; null: all 1
   int64_t first_row;
   const uint64_t *begin, *end;
-  uint8_t* touched;  // of all rows; null: nobody asks
+  uint8_t* touched;  // of all rows, or null
 
   // First segment that begins at or after begin + at.
   [[nodiscard]] const uint64_t* segment_from(int64_t at) const {
@@ -216,10 +216,10 @@ TableUpdate<T> table_of(const SparseUpdateArgs<T>& args, const Workspace& space,
 }  // namespace
 
 size_t cpu::sparse_update_workspace(const SparseUpdateShape& shape) {
-  HLITE_CHECK(shape.max_batch * shape.most_table_lookups < int64_t{1} << 32 &&
+  HLITE_CHECK(shape.max_batch * shape.max_table_lookups < int64_t{1} << 32 &&
                   shape.max_batch * shape.slots < int64_t{1} << 32,
               "{} samples of {} keys in a table and {} slots", shape.max_batch,
-              shape.most_table_lookups, shape.slots);
+              shape.max_table_lookups, shape.slots);
   return cut_workspace(shape, nullptr).bytes;
 }
 

@@ -308,23 +308,24 @@ void TableStorage::join_parts(const Part& part, const FileKeys* keys, int64_t ta
     for_each_part(part.width, keys, table, first, std::ssize(out), body);
   };
   std::vector<size_t> values(n, 0);  // of each rank
-  std::vector<uint32_t> copied;
+  std::vector<uint32_t> replicated;
   for_each([&](const RowPlace& place, const RowColumns& columns, int64_t) {
-    if (place.rank < 0) return copied.push_back(place.row);
+    if (place.rank < 0) return replicated.push_back(place.row);
     values[static_cast<size_t>(place.rank)] += static_cast<size_t>(columns.end - columns.begin);
   });
   std::vector<const float*> next(n, parts.data());
   for (size_t q = 1; q < n; ++q) next[q] = next[q - 1] + values[q - 1];
-  with_rows(rows_of(part, &Part::copied), exec_.on_gpu(), copied, false, [&](const RowValues& row) {
-    size_t i = 0;
-    for_each([&](const RowPlace& place, const RowColumns& columns, int64_t at) {
-      const int64_t size = columns.end - columns.begin;
-      const float* const from =
-          place.rank < 0 ? row(i++) + columns.begin : next[static_cast<size_t>(place.rank)];
-      if (place.rank >= 0) next[static_cast<size_t>(place.rank)] += size;
-      std::copy_n(from, size, out.data() + at);
-    });
-  });
+  with_rows(rows_of(part, &Part::replicated), exec_.on_gpu(), replicated, false,
+            [&](const RowValues& row) {
+              size_t i = 0;
+              for_each([&](const RowPlace& place, const RowColumns& columns, int64_t at) {
+                const int64_t size = columns.end - columns.begin;
+                const float* const from = place.rank < 0 ? row(i++) + columns.begin
+                                                         : next[static_cast<size_t>(place.rank)];
+                if (place.rank >= 0) next[static_cast<size_t>(place.rank)] += size;
+                std::copy_n(from, size, out.data() + at);
+              });
+            });
 }
 
 void TableStorage::put_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
@@ -345,7 +346,7 @@ void TableStorage::put_rows(const Part& part, const FileKeys* keys, int64_t tabl
       });
     };
     if (rank < 0)
-      with_rows(rows_of(part, &Part::copied), exec_.on_gpu(), rows, true, fill);
+      with_rows(rows_of(part, &Part::replicated), exec_.on_gpu(), rows, true, fill);
     else
       with_own_rows(part, rows, true, fill);
   };

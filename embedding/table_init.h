@@ -1,4 +1,4 @@
-// First values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)), or normal with a
+// Initial values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)), or normal with a
 // standard deviation of the config's.
 //
 // Element (row, column) of a table is number row * width + column of the random stream named after
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "embedding/first_values.h"
+#include "embedding/initial_values.h"
 #include "embedding/slot_layout.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"

@@ -30,7 +30,7 @@ SlotLayout TableSteps::row_layout() const {
   return index_ ? spec_.layout.pooled(storage_.own_rows()) : spec_.layout;
 }
 SlotLayout TableSteps::updated_layout() const {
-  if (exchange_) return exchange_->asked_layout();
+  if (exchange_) return exchange_->requested_layout();
   return storage_.sorts_rows() ? row_layout() : lookup_layout();
 }
 
@@ -39,7 +39,7 @@ SparseUpdateOptions TableSteps::how() const {
   return {.rule = whole ? WholeTableUpdate::sum_rule() : spec_.rule,
           .type = whole ? optimizer::UpdateType::kLocal : spec_.update_type,
           .atomic = spec_.atomic_update && !whole && !exchange_ && exec_.on_gpu(),
-          .max_batch = exchange_ ? exchange_->most_asked() : place_.train_batch,
+          .max_batch = exchange_ ? exchange_->max_requested() : place_.train_batch,
           .threads = place_.threads};
 }
 
@@ -95,7 +95,7 @@ void TableSteps::make_update() {
 }
 
 std::string TableSteps::grow() {
-  if (!exchange_->lacks_room()) return {};
+  if (!exchange_->exceeded_capacity()) return {};
   update_ = nullptr;  // before more is taken
   std::string text = exchange_->grow();
   make_update();
@@ -162,7 +162,8 @@ void TableSteps::sort(const StepContext& c, const TablesIo& io) {
 void TableSteps::update(const StepContext& c, const TablesIo& io, const UpdatedRows& rows,
                         const optimizer::GradientScale& scale) {
   if (storage_.own_rows() == 0) return;
-  if (exchange_) return update_->update<float>(c.exec, exchange_->asked_gradients(), rows, scale);
+  if (exchange_)
+    return update_->update<float>(c.exec, exchange_->requested_gradients(), rows, scale);
   with_float_type(place_.type, [&]<typename T>() {
     update_->update<T>(c.exec, vectors<const T>(io.grad, c.batch), rows, scale);
   });
@@ -258,7 +259,7 @@ void TableSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
   if (!how().atomic) {  // depends on keys only, so it overlaps the backward pass
     std::vector<plan::BufferId> reads = {rate_of(io), io.step};
     if (exchange_)
-      reads.insert(reads.end(), {exchange_->lists(), exchange_->wanted()});
+      reads.insert(reads.end(), {exchange_->lists(), exchange_->requested()});
     else
       reads.insert(reads.end(), {lookup_keys(io), sorted_keys(io)});
     // Each of four passes reads the list from one half and writes it to the other.
@@ -280,27 +281,27 @@ void TableSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
     return;
   }
   emit_sparse_update(plan, io, ".update", storage_.own_buffers());
-  if (!exchange_ || storage_.copied_rows() == 0) return;
-  std::vector<plan::BufferId> changed = storage_.copied_buffers(), reads = changed;
-  reads.insert(reads.end(), {exchange_->copied_gradients(), io.rate, io.step, io.capacity_exceeded,
-                             io.loss_scale});
-  plan.add({.name = spec_.name + ".update_copied",
+  if (!exchange_ || storage_.replicated_rows() == 0) return;
+  std::vector<plan::BufferId> changed = storage_.replicated_buffers(), reads = changed;
+  reads.insert(reads.end(), {exchange_->replicated_gradients(), io.rate, io.step,
+                             io.capacity_exceeded, io.loss_scale});
+  plan.add({.name = spec_.name + ".update_replicated",
             .lane = plan::Lane::kEmbedding,
             .reads = plan::present(reads),
             .writes = changed,
-            .run = [this, io](const StepContext& c) { exchange_->update_copied(c, io); },
-            .bytes_per_sample = exchange_->forecast().moved_bytes().update_copied});
+            .run = [this, io](const StepContext& c) { exchange_->update_replicated(c, io); },
+            .bytes_per_sample = exchange_->forecast().moved_bytes().update_replicated});
 }
 
 std::vector<WholeGradients> TableSteps::whole_gradients() const {
   if (!spec_.whole_gradients) return {};
   std::vector<WholeGradients> list = {whole_.of_own_rows()};
-  if (storage_.copied_rows() > 0)
-    list.push_back({.weights = storage_.copied_weights(),
-                    .gradients = exchange_->copied_gradients(),
-                    .count = storage_.copied_rows() * spec_.layout.width,
+  if (storage_.replicated_rows() > 0)
+    list.push_back({.weights = storage_.replicated_weights(),
+                    .gradients = exchange_->replicated_gradients(),
+                    .count = storage_.replicated_rows() * spec_.layout.width,
                     .type = spec_.table_type,
-                    .copied = true});
+                    .replicated = true});
   return list;
 }
 
@@ -309,7 +310,7 @@ void TableSteps::emit_sparse_update(plan::Plan& plan, const TablesIo& io, const 
   std::vector<plan::BufferId> reads = changed;
   reads.insert(reads.end(), {io.rate, io.step, sorted_, io.loss_scale, io.capacity_exceeded});
   if (exchange_)
-    reads.insert(reads.end(), {exchange_->wanted(), exchange_->outgoing()});
+    reads.insert(reads.end(), {exchange_->requested(), exchange_->outgoing()});
   else
     reads.insert(reads.end(), {lookup_keys(io), sorted_keys(io), io.grad});
   // Gradient read; row and states read and written.

@@ -37,11 +37,11 @@ class TableSteps {
   [[nodiscard]] int64_t workspace_bytes() const;
   // Page-locked bytes of the host, for steps on a GPU.
   [[nodiscard]] int64_t host_bytes() const;
-  // Takes them. To be called once, behind all emit...() and before any step runs.
+  // Allocates buffers. Call once, after all emit...() and before any step runs.
   void prepare();
 
-  // What the host does around each run of a plan on a GPU, where rows lie in three tiers.
-  // begin_run() needs that the last run's batch has been copied. Throw FileError.
+  // The host's work around each run of a plan on a GPU with rows in three tiers. begin_run() needs
+  // that the last run's batch has been copied. Throw FileError.
   void begin_run(const Exec& gpu, const Exec& host, const plan::StepContext& c, bool training);
   void end_run(const Exec& host);
 
@@ -61,8 +61,8 @@ class TableSteps {
 
   // Null on one rank.
   [[nodiscard]] RowExchange* exchange() const { return exchange_.get(); }
-  // Makes the room that the exchanges of the last run did not have; says how much, or nothing where
-  // they had enough. The same on all ranks. REQUIRES several, and that nothing runs on any.
+  // Grows exchanges whose capacity the last run exceeded; returns a message, or "" if none was
+  // exceeded. The same on all ranks. REQUIRES several, and that nothing runs on any.
   [[nodiscard]] std::string grow();
 
  private:

@@ -7,9 +7,9 @@
 
 namespace hlite::embedding {
 
-// First values of a row, as the table stores it.
-static void store_first_values(const TableRowInit& init, const TableRow& of, int64_t width,
-                               FloatType type, std::byte* row) {
+// Initial values of a row, as the table stores it.
+static void store_initial_values(const TableRowInit& init, const TableRow& of, int64_t width,
+                                 FloatType type, std::byte* row) {
   if (type == FloatType::kFloat) return init.fill(of.table, of.key, reinterpret_cast<float*>(row));
   thread_local std::vector<float> values;  // grows once
   values.resize(static_cast<size_t>(width));
@@ -19,9 +19,9 @@ static void store_first_values(const TableRowInit& init, const TableRow& of, int
   });
 }
 
-void TableStorage::first_weights(uint32_t own_row, std::byte* weights) const {
-  store_first_values(*init_, key_of_ ? key_of_(own_row) : table_row(own_row), spec_.layout.width,
-                     spec_.table_type, weights);
+void TableStorage::initial_weights(uint32_t own_row, std::byte* weights) const {
+  store_initial_values(*init_, key_of_ ? key_of_(own_row) : table_row(own_row), spec_.layout.width,
+                       spec_.table_type, weights);
 }
 
 // Calls fill(first row, rows) for pieces of `rows` in host memory: all of them, or those that are
@@ -57,7 +57,7 @@ TableStorage::TableStorage(const TablesSpec& spec, const TablesPlace& place)
                                                  std::move(name_of_row));
     };
     own_rounding_ = rounding([this](int64_t row) { return held_row(row); });
-    copied_rounding_ = rounding([this](int64_t row) { return placement_->table_row(-1, row); });
+    replicated_rounding_ = rounding([this](int64_t row) { return placement_->table_row(-1, row); });
   }
   if (place.memory.lines.key) make_caches(place);
 }
@@ -94,12 +94,13 @@ void TableStorage::declare(plan::Buffers& buffers) {
                        FloatType type = FloatType::kFloat) {
     const int64_t row_bytes = width * float_type_bytes(type);
     Part part{.own = buffers.add(spec_.name + name, kind, held_rows() * row_bytes),
-              .copied = plan::kNoBuffer,
+              .replicated = plan::kNoBuffer,
               .width = width,
               .type = type,
               .index = parts_.size()};
     if (ranks_.ranks() > 1)
-      part.copied = buffers.add(spec_.name + name + ".copied", kind, copied_rows() * row_bytes);
+      part.replicated =
+          buffers.add(spec_.name + name + ".copied", kind, replicated_rows() * row_bytes);
     parts_.push_back(part);
   };
   add(".tables", plan::BufferKind::kTable, spec_.layout.width, spec_.table_type);
@@ -110,7 +111,7 @@ void TableStorage::declare(plan::Buffers& buffers) {
   constexpr int64_t kWords = sizeof(RowUse) / sizeof(float);
   uses_ = Part{.own = buffers.add(spec_.name + ".uses", plan::BufferKind::kState,
                                   own_rows() * static_cast<int64_t>(sizeof(RowUse))),
-               .copied = plan::kNoBuffer,
+               .replicated = plan::kNoBuffer,
                .width = kWords,
                .type = FloatType::kFloat};
 }
@@ -121,16 +122,16 @@ std::vector<plan::BufferId> TableStorage::own_buffers() const {
   if (uses_) list.push_back(uses_->own);
   return list;
 }
-std::vector<plan::BufferId> TableStorage::copied_buffers() const {
+std::vector<plan::BufferId> TableStorage::replicated_buffers() const {
   std::vector<plan::BufferId> list;
-  for (const Part& part : parts_) list.push_back(part.copied);
+  for (const Part& part : parts_) list.push_back(part.replicated);
   return list;
 }
 
 WeightRows TableStorage::rows_of(const Part& part, plan::BufferId Part::*which) const {
   const plan::BufferId id = part.*which;
   return {id == plan::kNoBuffer ? nullptr : buffers_->data<std::byte>(id),
-          which == &Part::own ? held_rows() : copied_rows(), part.width, part.type};
+          which == &Part::own ? held_rows() : replicated_rows(), part.width, part.type};
 }
 WeightRows TableStorage::own_rows_of(const Part& part) const {
   if (is_uses(part))
@@ -146,14 +147,15 @@ UpdatedRows TableStorage::arrays(plan::BufferId Part::*which) const {
   return {.w = rows_of(parts_[0], which),
           .state0 = state(1),
           .state1 = state(2),
-          .rounding = which == &Part::own ? own_rounding_.get() : copied_rounding_.get()};
+          .rounding = which == &Part::own ? own_rounding_.get() : replicated_rounding_.get()};
 }
 
 void TableStorage::initialize(const Exec& exec) const {
   if (exec_.on_gpu()) exec_.cuda->device_synchronize();  // runs are on other streams
   if (device_cache_) device_cache_->forget();
-  const Exec &own_exec = own_on_gpu() ? exec_ : exec, &copied_exec = exec_.on_gpu() ? exec_ : exec;
-  const UpdatedRows own = all_own(), copied = this->copied();
+  const Exec &own_exec = own_on_gpu() ? exec_ : exec,
+             &replicated_exec = exec_.on_gpu() ? exec_ : exec;
+  const UpdatedRows own = all_own(), replicated = this->replicated();
   // Rows of a disk's cache have them as long as they are untouched.
   const bool in_order = !placement_ && own.w.type() == FloatType::kFloat;
   if (!cache_ && in_order && spec_.init_stddev > 0)
@@ -162,7 +164,7 @@ void TableStorage::initialize(const Exec& exec) const {
     init_tables(own_exec, spec_.seed, spec_.name, spec_.layout, own.w.as<float>());
   else if (!cache_)
     initialize_rows(exec, own_exec, ranks_.rank, own.w);
-  if (placement_) initialize_rows(exec, copied_exec, -1, copied.w);
+  if (placement_) initialize_rows(exec, replicated_exec, -1, replicated.w);
   const float initial = optimizer::initial_state(spec_.rule);
   const auto fill_states = [&](const Exec& where, const UpdatedRows& rows) {
     for (const auto& states : {rows.state0, rows.state1})
@@ -170,12 +172,12 @@ void TableStorage::initialize(const Exec& exec) const {
   };
   if (initial != 0) {  // memory starts out zeroed
     fill_states(own_exec, own);
-    fill_states(copied_exec, copied);
+    fill_states(replicated_exec, replicated);
   }
   if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
 }
 
-// The rows of a rank, or the copied ones (rank < 0), one by one.
+// The rows of a rank, or the replicated ones (rank < 0), one by one.
 void TableStorage::initialize_rows(const Exec& host, const Exec& exec, int rank,
                                    const WeightRows& rows) const {
   const TableRowInit init(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,
@@ -185,7 +187,7 @@ void TableStorage::initialize_rows(const Exec& host, const Exec& exec, int rank,
       for (int64_t i = begin; i < end; ++i) {
         const TableRow of = rank < 0 ? placement_->table_row(-1, first + i)
                                      : table_row(static_cast<uint32_t>(first + i));
-        store_first_values(init, of, piece.dim(1), piece.type(), piece.row_at(i));
+        store_initial_values(init, of, piece.dim(1), piece.type(), piece.row_at(i));
       }
     });
   });
@@ -213,10 +215,10 @@ void TableStorage::initialize_normal(const Exec& host) const {
   }
 }
 
-void TableStorage::first_values(int64_t table, uint32_t key, int64_t row) const {
+void TableStorage::initial_values(int64_t table, uint32_t key, int64_t row) const {
   if (cache_) return;  // the row has them as long as it is untouched
   const UpdatedRows rows = own();
-  store_first_values(*init_, {table, key}, rows.w.dim(1), rows.w.type(), rows.w.row_at(row));
+  store_initial_values(*init_, {table, key}, rows.w.dim(1), rows.w.type(), rows.w.row_at(row));
   for (const auto& states : {rows.state0, rows.state1})
     if (states.data())
       std::fill_n(states.row(row), states.dim(1), optimizer::initial_state(spec_.rule));

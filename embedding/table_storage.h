@@ -1,8 +1,9 @@
 // TableStorage: the rows and optimizer states that one rank holds of a layer's tables, in buffers
-// of a plan, on the CPU or a GPU; their first values; and all ranks' rows by their names in files.
+// of a plan, on the CPU or a GPU; their initial values; and all ranks' rows by their names in
+// files.
 //
-// Rows are the rank's own or, on several ranks, copied: the same on every rank. Where memory has no
-// room for all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
+// Rows are the rank's own or, on several ranks, replicated: the same on every rank. If memory
+// cannot hold all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
 // GPU, or both of them in three tiers), and steps admit those they need.
 #pragma once
 
@@ -55,11 +56,11 @@ class TableStorage {
 
   // Names the buffers of rows and states.
   void declare(plan::Buffers& buffers);
-  // Those that a step reads of the own or the copied rows: of weights, or of states too.
+  // The buffers that a step reads of the own or the replicated rows: of weights, or of states too.
   [[nodiscard]] plan::BufferId own_weights() const { return parts_[0].own; }
-  [[nodiscard]] plan::BufferId copied_weights() const { return parts_[0].copied; }
+  [[nodiscard]] plan::BufferId replicated_weights() const { return parts_[0].replicated; }
   [[nodiscard]] std::vector<plan::BufferId> own_buffers() const;
-  [[nodiscard]] std::vector<plan::BufferId> copied_buffers() const;
+  [[nodiscard]] std::vector<plan::BufferId> replicated_buffers() const;
 
   // Bytes that the cache takes in addition to the buffers: on their device, and on a GPU's host.
   [[nodiscard]] int64_t cache_bytes() const;
@@ -104,16 +105,18 @@ class TableStorage {
   [[nodiscard]] plan::TierBytes host_tier_bytes(int64_t batch) const;
   // Throws DeviceError when an admission on a GPU has failed; waits for it.
   void check() const;
-  [[nodiscard]] int64_t copied_rows() const { return placement_ ? placement_->copied_rows() : 0; }
+  [[nodiscard]] int64_t replicated_rows() const {
+    return placement_ ? placement_->replicated_rows() : 0;
+  }
   // REQUIRES allocated buffers.
   [[nodiscard]] UpdatedRows own() const { return arrays(&Part::own); }
-  [[nodiscard]] UpdatedRows copied() const { return arrays(&Part::copied); }
+  [[nodiscard]] UpdatedRows replicated() const { return arrays(&Part::replicated); }
   // All own rows, where no cache or a GPU's alone holds lines of them: on the device or the host.
   [[nodiscard]] UpdatedRows all_own() const {
     return device_cache_ ? device_cache_->host_rows() : own();
   }
 
-  // First values of all rows and states. Waits.
+  // Sets the initial values of all rows and states. Synchronizes.
   void initialize(const Exec& exec) const;
   // Sets, for hashed tables, the function that returns the key of an own row. Must be called before
   // any row is used.
@@ -127,10 +130,10 @@ class TableStorage {
   [[nodiscard]] std::vector<std::vector<uint32_t>> touched_keys() const;
   // Writes, for hashed tables on the CPU, the initial values that a full table would have for the
   // key, as a vector or as row `row` with its states.
-  void first_values(int64_t table, uint32_t key, float* vector) const {
+  void initial_values(int64_t table, uint32_t key, float* vector) const {
     init_->fill(table, key, vector);
   }
-  void first_values(int64_t table, uint32_t key, int64_t row) const;
+  void initial_values(int64_t table, uint32_t key, int64_t row) const;
 
   // The uses of the own rows of hashed tables, in memory of the device; null if the tables keep
   // none. They stay in memory in every tier, since eviction looks at all of them.
@@ -156,8 +159,8 @@ class TableStorage {
   [[nodiscard]] std::vector<TensorRef> states(const Keys& keys) const;
 
  private:
-  struct Part {  // the own rows and the copied ones, of weights or of a state
-    plan::BufferId own, copied;
+  struct Part {  // the own rows and the replicated ones, of weights or of a state
+    plan::BufferId own, replicated;
     int64_t width;     // elements a row
     FloatType type;    // the weights' type, or float
     size_t index = 0;  // 0: weights
@@ -175,7 +178,7 @@ class TableStorage {
   [[nodiscard]] std::vector<int64_t> part_bytes() const;
   [[nodiscard]] DeviceRowCacheOptions device_cache_options(const TablesPlace& place) const;
   // Writes the initial weights of an own row. REQUIRES init_.
-  void first_weights(uint32_t own_row, std::byte* weights) const;
+  void initial_weights(uint32_t own_row, std::byte* weights) const;
   void make_caches(const TablesPlace& place);
   void make_host_cache(const TablesPlace& place, int64_t lines);
   [[nodiscard]] std::optional<TierForecast> forecast(const TablesPlace& place, int64_t lines,
@@ -233,7 +236,7 @@ class TableStorage {
   std::unique_ptr<DeviceRowCache> device_cache_;
   KeyOfRow key_of_;  // null if the tables are not hashed
   // Set for tables of 16 bits; else null.
-  std::unique_ptr<const RowRounding> own_rounding_, copied_rounding_;
+  std::unique_ptr<const RowRounding> own_rounding_, replicated_rounding_;
 };
 
 }  // namespace hlite::embedding

@@ -9,20 +9,20 @@
 
 namespace hlite::embedding {
 
-// The copied rows are the most frequent ones if the placement is by category. Else they are whole
-// tables, whose keys are not among the frequencies by themselves.
+// The replicated rows are the most frequent ones if the placement is by category. Else they are
+// whole tables, whose keys are not among the frequencies by themselves.
 std::optional<TierForecast> TableStorage::forecast(const TablesPlace& place, int64_t lines,
                                                    bool disk) const {
   const bool by_category = placement_ && placement_->model();
-  if (!place.keys || (copied_rows() > 0 && !by_category)) return std::nullopt;
-  const int64_t spread = spec_.layout.total_rows - copied_rows();
+  if (!place.keys || (replicated_rows() > 0 && !by_category)) return std::nullopt;
+  const int64_t spread = spec_.layout.total_rows - replicated_rows();
   const double share = spec_.hash_capacity > 0
                            ? 1.0 / ranks_.ranks()
                            : static_cast<double>(own_rows()) / static_cast<double>(spread);
   const ResidencyForecast rows = forecast_residency(
       place.keys->frequencies, {.lines = static_cast<double>(lines),
                                 .rows_share = share,
-                                .copied_rows = static_cast<double>(copied_rows()),
+                                .replicated_rows = static_cast<double>(replicated_rows()),
                                 .batch = static_cast<double>(place.train_batch * ranks_.ranks()),
                                 .ranks = ranks_.ranks(),
                                 .batches = place.keys->run_batches});
@@ -90,7 +90,7 @@ DeviceRowCacheOptions TableStorage::device_cache_options(const TablesPlace& plac
       .name = spec_.name,
       .rows = own_rows(),
       .lines = lines_,
-      .most_lookups = place.max_batch * spec_.layout.columns() * ranks_.ranks(),
+      .max_lookups = place.max_batch * spec_.layout.columns() * ranks_.ranks(),
       .host_rows = host_lines_};
   const std::vector<int64_t> bytes = part_bytes();
   for (size_t i = 0; i < bytes.size(); ++i) options.widths[i] = bytes[i] / kFloatBytes;
@@ -101,7 +101,7 @@ void TableStorage::make_caches(const TablesPlace& place) {
   const bool gpu = exec_.on_gpu(), disk = !place.memory.folder.empty();
   beyond_memory_ = disk && !gpu;
   const int64_t lines = lines_for(place, place.memory.lines, gpu);
-  // A GPU that has room for all rows needs no cache, and a host none over a disk.
+  // A GPU that can hold all rows needs no cache, and a host none over a disk.
   if (own_rows() == 0 || (gpu && lines == own_rows())) return;
   lines_ = lines;
   if (gpu && place.memory.host.key) {
@@ -126,10 +126,10 @@ void TableStorage::make_host_cache(const TablesPlace& place, int64_t lines) {
                                 .part_bytes = part_bytes(),
                                 .first_state = optimizer::initial_state(spec_.rule),
                                 .folder = place.memory.folder,
-                                .most_disk_bytes = place.memory.most_disk_bytes,
+                                .max_disk_bytes = place.memory.max_disk_bytes,
                                 .batches_in_use = exec_.on_gpu() ? 2 : 1};
   cache_ = std::make_unique<RowCache>(
-      options, [this](uint32_t row, std::byte* weights) { first_weights(row, weights); });
+      options, [this](uint32_t row, std::byte* weights) { initial_weights(row, weights); });
 }
 
 // Bytes that a rank's rows take in a memory: `lines` lines and their maps.
@@ -151,11 +151,11 @@ int64_t TableStorage::bytes_with(const TablesPlace& place, int64_t rows, int64_t
 int64_t TableStorage::lines_for(const TablesPlace& place, const MemoryShare& memory,
                                 bool gpu) const {
   // The rows of two batches: the current and the next one.
-  const int64_t most_needed = 2 * place.max_batch * spec_.layout.columns() * place.ranks.ranks();
+  const int64_t max_needed = 2 * place.max_batch * spec_.layout.columns() * place.ranks.ranks();
   int64_t needed = 0, least = 0, mapped = 0;
   for (int rank = 0; rank < ranks_.ranks(); ++rank) {
     const int64_t rows = placement_ ? placement_->rows_of(rank) : own_rows(),
-                  lines = std::min(rows, most_needed), bytes = bytes_with(place, rows, lines, gpu);
+                  lines = std::min(rows, max_needed), bytes = bytes_with(place, rows, lines, gpu);
     if (rows == 0 || bytes <= needed) continue;
     needed = bytes;
     least = lines;
@@ -168,7 +168,7 @@ int64_t TableStorage::lines_for(const TablesPlace& place, const MemoryShare& mem
     const double lines =
         static_cast<double>(memory.bytes - fixed) * kMany / static_cast<double>(many);
     return lines < static_cast<double>(own_rows())
-               ? std::max(std::min(own_rows(), most_needed), static_cast<int64_t>(lines))
+               ? std::max(std::min(own_rows(), max_needed), static_cast<int64_t>(lines))
                : own_rows();
   }
   raise<ConfigError>(

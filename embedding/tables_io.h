@@ -50,12 +50,12 @@ inline optimizer::GradientScale undecided_scale(const plan::Buffers& buffers, co
 
 // Gradients of all rows of a layer that keeps them (TablesSpec::whole_gradients), and the rows:
 // `count` elements each. Those of a rank's own rows are complete after the steps of
-// emit_backward(); those of copied rows, equal on every rank, after the sum over ranks.
+// emit_backward(); those of replicated rows, equal on every rank, after the sum over ranks.
 struct WholeGradients {
   plan::BufferId weights = plan::kNoBuffer, gradients = plan::kNoBuffer;
   int64_t count = 0;
   FloatType type = FloatType::kFloat;  // the weights' type
-  bool copied = false;
+  bool replicated = false;
 };
 
 }  // namespace hlite::embedding

@@ -35,9 +35,9 @@ struct RowMemory {
   // The host's memory where the other rows lie on a disk (row_cache.h), or a GPU's, where they lie
   // in the host's (device_row_cache.h).
   MemoryShare lines = {};
-  MemoryShare host = {};        // for a GPU whose host has a disk for the rest (host_lines.h)
-  std::string folder = {};      // on the disk
-  int64_t most_disk_bytes = 0;  // 0: the free space
+  MemoryShare host = {};       // for a GPU whose host has a disk for the rest (host_lines.h)
+  std::string folder = {};     // on the disk
+  int64_t max_disk_bytes = 0;  // 0: the free space
 };
 
 // The keys that a run is expected to look up.

@@ -29,9 +29,9 @@ static void check_admission(config::Block& s, const Admission& admission) {
   only_for("expected_keys", bloom, "\"bloom\"");
   only_for("false_positive", bloom, "\"bloom\"");
   if (bloom) s.missing("expected_keys");
-  if (bloom && admission.threshold > int64_t{kMostFilterCount})
+  if (bloom && admission.threshold > int64_t{kMaxFilterCount})
     s.expected("threshold", fmt::format("at most {} for type \"bloom\", whose counters have 8 bits",
-                                        kMostFilterCount));
+                                        kMaxFilterCount));
 }
 
 static void declare_admission(config::Block& s, Admission& admission) {
@@ -77,8 +77,7 @@ static void declare_eviction(config::Block& s, Eviction& eviction) {
   s.number("min_l2_norm", &eviction.min_l2_norm, {.min = 0},
            "Rows leave whose L2 norm is smaller, unless a batch has used them since the eviction "
            "before; 0 disables it.");
-  if (s.has("count_decay") && !s.has("min_count"))
-    s.refuse("count_decay", "expected min_count beside it");
+  if (s.has("count_decay") && !s.has("min_count")) s.refuse("count_decay", "requires min_count");
 }
 
 void declare(config::Block& s, VocabularyRules& rules) {

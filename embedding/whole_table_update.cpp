@@ -1,6 +1,6 @@
 #include "embedding/whole_table_update.h"
 
-#include "embedding/pool_rows.h"
+#include "embedding/requested_rows.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/dense_update.h"
@@ -43,11 +43,11 @@ void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
 
 void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
                                    const WholeGradients& of) const {
-  const auto changed = of.copied ? storage_.copied_buffers() : storage_.own_buffers();
+  const auto changed = of.replicated ? storage_.replicated_buffers() : storage_.own_buffers();
   std::vector<plan::BufferId> reads = {of.gradients, io.rate, io.step};
   reads.insert(reads.end(), changed.begin(), changed.end());
   reads.insert(reads.end(), {io.loss_scale, io.capacity_exceeded, io.clip});
-  plan.add({.name = spec_.name + (of.copied ? ".update_copied" : ".update"),
+  plan.add({.name = spec_.name + (of.replicated ? ".update_replicated" : ".update"),
             .lane = plan::Lane::kEmbedding,
             .reads = plan::present(reads),
             .writes = changed,
@@ -61,7 +61,7 @@ void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
 
 void WholeTableUpdate::update(const Exec& exec, const TablesIo& io, const WholeGradients& of,
                               const optimizer::GradientScale& scale) const {
-  const UpdatedRows to = of.copied ? storage_.copied() : storage_.own();
+  const UpdatedRows to = of.replicated ? storage_.replicated() : storage_.own();
   const float *const rate = buffers_->data<float>(io.rate), *const gradients =
                                                                 buffers_->data<float>(of.gradients);
   const auto* const step = buffers_->data<int64_t>(io.step);

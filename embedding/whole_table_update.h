@@ -35,7 +35,7 @@ class WholeTableUpdate {
   // "<layer>.clear", which sets the rate, too.
   void emit_clear(plan::Plan& plan) const;
   // The step that moves the rows that `gradients` are of: "<layer>.update" of own ones,
-  // "<layer>.update_copied".
+  // "<layer>.update_replicated".
   void emit_update(plan::Plan& plan, const TablesIo& io, const WholeGradients& gradients) const;
   [[nodiscard]] WholeGradients of_own_rows() const;
 

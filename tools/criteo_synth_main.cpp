@@ -13,7 +13,7 @@ namespace hlite::tools {
 namespace {
 
 // Petabytes of text: a slip.
-constexpr int64_t kMostRows = 1'000'000'000'000;
+constexpr int64_t kMaxRows = 1'000'000'000'000;
 
 struct SynthArguments {
   CriteoSynthOptions options;
@@ -39,10 +39,10 @@ std::vector<int64_t> parse_cardinalities(const std::string& text) {
 
 void add_file_options(CLI::App& app, SynthArguments& args) {
   app.add_option("--train,--rows", args.options.train_rows, "Rows of the training file")
-      ->check(whole_number(0, kMostRows))
+      ->check(whole_number(0, kMaxRows))
       ->capture_default_str();
   auto* test = app.add_option("--test", args.test_rows, "Rows of the test file; 0: no such file")
-                   ->check(whole_number(0, kMostRows))
+                   ->check(whole_number(0, kMaxRows))
                    ->default_str(std::to_string(args.options.test_rows));
   auto* days = app.add_option("--days", args.days,
                               "Instead of these two, a file PREFIX.day_00.tsv, ... of --train rows "
@@ -72,7 +72,7 @@ void add_file_options(CLI::App& app, SynthArguments& args) {
       ->check(whole_number(0))
       ->capture_default_str();
   app.add_option("--threads", args.options.threads, "CPU threads; 0: all")
-      ->check(whole_number(0, kMostThreads))
+      ->check(whole_number(0, kMaxThreads))
       ->capture_default_str();
 }
 

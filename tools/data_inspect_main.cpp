@@ -69,13 +69,13 @@ class Session {
       }
       if (!arguments_.batch) arguments_.inspect.batch = config_->solver.batchsize;
     }
-    if (arguments_.files.empty()) raise<ConfigError>("expected files or --config, found neither");
+    if (arguments_.files.empty()) raise<ConfigError>("files or --config are required");
     if (!arguments_.svg.empty() && arguments_.files.size() > 1) {
       raise<ConfigError>("--svg: expected one file, found {}", arguments_.files.size());
     }
     refuse_input_as_output();
     if (arguments_.batch) arguments_.inspect.batch = *arguments_.batch;
-    for (const std::string& file : arguments_.files) look_at(file);
+    for (const std::string& file : arguments_.files) inspect_path(file);
     using Json = nlohmann::ordered_json;
     if (arguments_.json)
       std::printf("%s\n", json_.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
@@ -104,7 +104,7 @@ class Session {
     expect_no_input({"--svg", arguments_.svg}, inputs);
   }
 
-  void look_at(const std::string& file) {
+  void inspect_path(const std::string& file) {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (config_ == nullptr || std::filesystem::exists(file)) {
       const Inspection inspection =
@@ -158,7 +158,7 @@ int main(int argc, char** argv) {
       "and zstd too), how sure that is, and what is in it: schema, statistics of each column, "
       "skew. With --config it says whether file and config fit and, if not, what would; the exit "
       "code is 3 when they do not.",
-      "  data_inspect data/train.bin                          # by the manifest beside it\n"
+      "  data_inspect data/train.bin                          # by the manifest in its folder\n"
       "  data_inspect --config configs/demo.json              # source and eval_source\n"
       "  data_inspect day_0.gz --rows 100000 --svg skew.svg\n"};
   return tools::run_tool(

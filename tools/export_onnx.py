@@ -10,7 +10,7 @@ integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, k
 table, -1 where a slot has fewer than it may. Output `score`: float32 [batch], the probability of label 1, or of a
 model with MSELoss the value. With --split
 the dense part takes the vectors [batch, slots, V] of each embedding by its name. Needs Debian's python3-onnx, or onnx
-from PyPI. A model above 2 GB keeps its weights in a file beside it.
+from PyPI. A model above 2 GB keeps its weights in a file next to it.
 
 Exit codes: 0 done, 2 usage or config, 3 files.
 """
@@ -107,10 +107,10 @@ def build(config, weights, split):
 
 
 def write(model, path):
-    """Complete or not at all, but for the weights beside a large one."""
-    beside = sum(len(c.raw_data) for c in model.graph.initializer) > MOST_IN_ONE
+    """Complete or not at all, but for the weights file of a large one."""
+    separate = sum(len(c.raw_data) for c in model.graph.initializer) > MOST_IN_ONE
     temporary = path + ".tmp"
-    if beside:
+    if separate:
         onnx.save_model(model, temporary, save_as_external_data=True, location=os.path.basename(path) + ".data")
         onnx.checker.check_model(temporary)
     else:

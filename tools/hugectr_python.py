@@ -6,7 +6,7 @@
 Runs the script with a module `hugectr` in place of HugeCTR that only records its calls, up to the first `fit`, and
 prints the config on standard output, or writes it to --out. Branches on arguments are taken as the script takes them.
 `mpi4py` answers as rank 0 of N nodes. Other modules that are not installed are replaced by ones whose calls do nothing;
-a value that comes from one and is needed in the config is an error. Needs nothing beside Python.
+a value that comes from one and is needed in the config is an error. Needs only Python.
 
 Exit codes: 0 done, 2 a call that has no translation, with the line of the script and what to do."""
 import argparse
@@ -32,7 +32,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0],
                                      epilog="What translates is in docs/from_hugectr.md.")
     parser.add_argument("--out", metavar="FILE", help="write the config here instead of to standard output")
-    parser.add_argument("--nodes", metavar="N", type=int, default=1, help="nodes that mpi4py tells the script of (1)")
+    parser.add_argument("--nodes", metavar="N", type=int, default=1, help="nodes that mpi4py reports to the script (1)")
     parser.add_argument("--without", metavar="MODULE", action="append", default=[],
                         help="replace a module of the script, such as one that looks at files, by one that does nothing")
     parser.add_argument("script", help="a Python script")

@@ -23,7 +23,7 @@ std::string weights_in(const std::string& model) {
 }
 
 void require(const std::string& value, const char* option, const std::string& command) {
-  if (value.empty()) raise<ConfigError>("{}: {} expected, found none", command, option);
+  if (value.empty()) raise<ConfigError>("{}: {} is required", command, option);
 }
 
 void list(const DeltaChain& chain) {

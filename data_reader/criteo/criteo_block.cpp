@@ -25,13 +25,13 @@ constexpr int kFields = kDense + kSlots;     // besides the label
 constexpr int kTileRows = 16;                // converted together
 constexpr size_t kWindow = size_t{1} << 14;  // characters whose separators are found together
 constexpr size_t kChunk = 64;                // characters that are compared together
-constexpr uint16_t kBeyond = UINT16_MAX;     // behind every character of a window
+constexpr uint16_t kBeyond = UINT16_MAX;     // after every character of a window
 static_assert(kTileRows <= ColumnArrays::kRowsBeyond && kWindow <= kBeyond);
 
 // Places in a window, ascending.
 struct Places {
   size_t count;
-  // Has room for what put() writes beyond, and for kBeyond as often as a line has separators.
+  // Its size allows what put() writes beyond, and kBeyond as often as a line has separators.
   uint16_t at[kWindow + 2 * kChunk];
 
   // The places of the bits, from `first` on. Writes kUsual of them without a branch.
@@ -78,7 +78,7 @@ void find_separators(std::string_view window, Places& tabs, Places& feeds) {
 // Fields of rows, before they are converted.
 struct Tile {
   int rows = 0;
-  // Characters from the beginning of the field on, also those behind it, and half the bits of the
+  // Characters from the beginning of the field on, also those after it, and half the bits of the
   // latter: 4 (8 - length), nonsense for a field that is too long.
   alignas(64) uint64_t words[kFields][kTileRows], halves[kFields][kTileRows];
 

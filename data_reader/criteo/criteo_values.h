@@ -10,7 +10,7 @@
 
 namespace hlite::criteo {
 
-// Elements behind the last one that these functions may write.
+// Elements after the last one that these functions may write.
 inline constexpr int64_t kValuesBeyond = 16;
 
 struct ConvertedValues {
@@ -21,7 +21,7 @@ struct ConvertedValues {
   bool any_empty = false;
 };
 
-// For T = bool, int32_t, uint32_t, int64_t and uint64_t.
+// Instantiated for T = bool, int32_t, uint32_t, int64_t and uint64_t.
 template <typename T>
 ConvertedValues labels_of_numbers(const T* from, int64_t count, uint32_t* to);
 template <typename T>

@@ -111,7 +111,7 @@ ValueType value_type(const ::parquet::ColumnDescriptor& column) {
 void describe_column(const ::parquet::ColumnDescriptor& column, File::Names& names,
                      ColumnInfo& info) {
   info.values = value_type(column);
-  info.most_defined = column.max_definition_level();
+  info.max_defined = column.max_definition_level();
   info.empty_list = -1;
   // From the root down to the value: what may be missing, and what repeats.
   std::vector<const ::parquet::schema::Node*> path;
@@ -212,7 +212,7 @@ bool open_column(Failure* failure, const File* file, int32_t row_group, int32_t 
     } else {
       column->reader = column->group->Column(index);
     }
-    column->has_definition = info.most_defined > 0;
+    column->has_definition = info.max_defined > 0;
     column->has_repetition = info.empty_list >= 0;
     *out = column.release();
   });

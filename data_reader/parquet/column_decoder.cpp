@@ -18,7 +18,7 @@ struct ColumnDecoder::Job {
   const ParquetColumn& type;
   int64_t width, rows;
   DecodedColumn& out;
-  int64_t row = 0;    // the next one; of lists, the one whose keys come
+  int64_t row = 0;    // the next one; of lists, the one that is being read
   int64_t keys = -1;  // of the list that is being read; -1: none was begun
   [[nodiscard]] bool bad() const { return out.bad_row >= 0; }
   [[nodiscard]] bool done() const { return bad() || row == rows; }
@@ -101,7 +101,7 @@ void ColumnDecoder::take(Job& job, const Piece& piece) const {
   int64_t count = std::min(piece.levels, job.rows - job.row);
   if (piece.definition != nullptr)
     count = std::find_if(piece.definition, piece.definition + count,
-                         [&](int16_t level) { return level != job.type.most_defined; }) -
+                         [&](int16_t level) { return level != job.type.max_defined; }) -
             piece.definition;
   const bool missing = count < std::min(piece.levels, job.rows - job.row);
   if (count > piece.values)
@@ -212,7 +212,7 @@ void ColumnDecoder::take_lists(Job& job, const Piece& piece) const {
     }
     const int16_t defined = piece.definition[i];
     if (defined == job.type.empty_list) continue;
-    if (defined != job.type.most_defined)
+    if (defined != job.type.max_defined)
       return job.fail(job.row, defined < job.type.empty_list
                                    ? "expected a list, found none (null)"
                                    : "expected a key, found none (null) in the list");

@@ -34,7 +34,7 @@ class ColumnDecoder {
 
   // Labels, the sample weight if there is one, dense features, slots: column i of a ParquetSet.
   [[nodiscard]] int64_t columns() const { return first_slot() + layout_.slots(); }
-  // Words of a row: 1, or for a slot the keys that it has room for.
+  // Words of a row: 1, or the slot's maximum number of keys.
   [[nodiscard]] int64_t width(int64_t column) const {
     return is_slot(column) ? layout_.hotness[static_cast<size_t>(slot(column))] : 1;
   }

@@ -30,7 +30,7 @@ ParquetFile::ParquetFile(std::string path) : path_(std::move(path)) {
   for (int32_t c = 0; c < arrow.columns(file); ++c) {
     const ColumnInfo info = arrow.column(file, c);
     columns_.push_back(
-        {info.name, info.type, info.values, info.most_defined, info.empty_list, info.readable});
+        {info.name, info.type, info.values, info.max_defined, info.empty_list, info.readable});
   }
   int64_t rows = 0;
   for (int32_t g = 0; g < arrow.row_groups(file); ++g) {
@@ -54,12 +54,12 @@ std::optional<int> ParquetFile::find(std::string_view name) const {
 }
 
 std::string ParquetFile::column_names() const {
-  constexpr size_t kMost = 50;
+  constexpr size_t kMax = 50;
   std::string text;
-  for (size_t c = 0; c < std::min(kMost, columns_.size()); ++c)
+  for (size_t c = 0; c < std::min(kMax, columns_.size()); ++c)
     text += fmt::format("{}\"{}\"", c == 0 ? "" : ", ", columns_[c].name);
-  return columns_.size() > kMost ? fmt::format("{} and {} more", text, columns_.size() - kMost)
-                                 : text;
+  return columns_.size() > kMax ? fmt::format("{} and {} more", text, columns_.size() - kMax)
+                                : text;
 }
 
 std::string ParquetFile::place(int group, int column) const {
@@ -82,10 +82,10 @@ int64_t ParquetFile::stored_bytes(int group, int column) const {
   return plugin().stored_bytes(file_.get(), group, column);
 }
 
-Piece ColumnCursor::next(int64_t most_levels) {
+Piece ColumnCursor::next(int64_t max_levels) {
   Failure why;
   Piece piece{};
-  if (!plugin().next(&why, column_.get(), most_levels, &piece))
+  if (!plugin().next(&why, column_.get(), max_levels, &piece))
     raise<DataError>("{}: {}", place_, why.text);
   return piece;
 }

@@ -15,7 +15,7 @@ namespace hlite::data::parquet {
 struct ParquetColumn {
   std::string name, type;  // as messages call them
   ValueType values = ValueType::kOther;
-  int16_t most_defined = 0, empty_list = -1;  // see ColumnInfo
+  int16_t max_defined = 0, empty_list = -1;  // see ColumnInfo
   bool readable = false;
   [[nodiscard]] bool is_list() const { return empty_list >= 0; }
   [[nodiscard]] bool is_integer() const {
@@ -38,7 +38,7 @@ class ColumnCursor {
   // The next piece of at most that many levels; one of 0 levels at the end. Valid until the next
   // call. Throws DataError
   // "<file>: row group 2, column "C3": <reason>".
-  Piece next(int64_t most_levels);
+  Piece next(int64_t max_levels);
   [[nodiscard]] const std::string& place() const { return place_; }
 
  private:

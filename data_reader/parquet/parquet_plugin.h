@@ -47,10 +47,10 @@ struct ColumnInfo {
   const char* name;  // of the top-level column; of a value in a struct its path with dots
   const char* type;  // for messages: "INT64", "INT32 (Date)", "list of INT64"
   ValueType values;
-  // A level of definition says how much of a value is there. At most_defined it is; in a list, at
+  // A level of definition says how much of a value is there. At max_defined it is; in a list, at
   // empty_list the list is there and has no element. Everything else is null. Not a list:
   // empty_list is -1.
-  int16_t most_defined, empty_list;
+  int16_t max_defined, empty_list;
   bool readable;  // a value or a list of values a row, of a type that is not kOther
 };
 
@@ -62,7 +62,7 @@ struct RowGroupInfo {
 // The next values of a column.
 struct Piece {
   int64_t levels;  // rows, or of a list elements, and one for each null or empty list; 0: the end
-  const int16_t* definition;  // [levels]; null where most_defined is 0
+  const int16_t* definition;  // [levels]; null where max_defined is 0
   const int16_t* repetition;  // [levels]: 0 begins a row; null where the column is no list
   int64_t values;             // levels with a value
   const void* data;           // [values] of the column's type; null where `indices` are there
@@ -91,7 +91,7 @@ struct Plugin {
 
   bool (*open_column)(Failure*, const File*, int32_t row_group, int32_t column, Column**) noexcept;
   // The next piece of at most that many levels, valid until the next call.
-  bool (*next)(Failure*, Column*, int64_t most_levels, Piece*) noexcept;
+  bool (*next)(Failure*, Column*, int64_t max_levels, Piece*) noexcept;
   void (*close_column)(Column*) noexcept;
 };
 

@@ -11,23 +11,23 @@
 namespace hlite::data::parquet {
 namespace {
 
-constexpr int64_t kMostAhead = int64_t{1} << 30;  // bytes of decoded groups
-constexpr int64_t kMostThreads = 64;
+constexpr int64_t kMaxAhead = int64_t{1} << 30;  // bytes of decoded groups
+constexpr int64_t kMaxThreads = 64;
 // A shard may have no rows in any batch.
-constexpr int64_t kMostBatchesAhead = 4096;
+constexpr int64_t kMaxBatchesAhead = 4096;
 // Rows that are put together at a time: they and what they come from stay in the cache.
 constexpr int64_t kTileRows = 256;
 
 int64_t thread_count(const config::DataConfig& config, const SourceOptions& options) {
   const int64_t own = std::max<int64_t>(1, available_threads() / options.shard.count);
-  return std::min(config.num_workers.value_or(own), kMostThreads);
+  return std::min(config.num_workers.value_or(own), kMaxThreads);
 }
 
 // Batches in memory: one for each thread, one in use, and two that wait.
 int64_t slot_count(int64_t threads) { return threads + 3; }
 
 int64_t group_budget(const SourceOptions& options) {
-  return std::min(kMostAhead, available_memory_bytes() / 8 / options.shard.count);
+  return std::min(kMaxAhead, available_memory_bytes() / 8 / options.shard.count);
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ int64_t ParquetReader::group_bytes(int64_t number) const {
 // Adds the next group that a batch needs, if there is memory for it; one of the oldest batch in any
 // case. Whether it did.
 bool ParquetReader::begin_group() {
-  for (const int64_t end = std::min(gate().end, next_ + kMostBatchesAhead); planned_ < end;
+  for (const int64_t end = std::min(gate().end, next_ + kMaxBatchesAhead); planned_ < end;
        ++planned_) {
     const Span span = span_of(planned_);
     planned_group_ = std::max(planned_group_, span.first_group);

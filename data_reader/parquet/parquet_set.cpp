@@ -80,9 +80,8 @@ NamedColumns columns_of(const config::DataConfig& config, const ParquetSource& s
   }
   if (!source.metadata.empty()) return read_metadata_columns(source.metadata);
   raise<DataError>(
-      "{}: expected a {} beside it, or \"columns\" in layers[0], to say which columns are labels, "
-      "conts and cats; found "
-      "neither. The file has the columns {}",
+      "{}: expected a {} in its folder, or \"columns\" in layers[0], to say which columns are "
+      "labels, conts and cats; found neither. The file has the columns {}",
       source.files.front(), kMetadataName, ParquetFile(source.files.front()).column_names());
 }
 
@@ -207,9 +206,9 @@ void ParquetSet::add(const config::DataConfig& config, const NamedColumns& named
 
 int64_t ParquetSet::group_of(int64_t row) const {
   HLITE_CHECK(row >= 0 && row < rows_, "row {} of {}", row, rows_);
-  const auto behind = std::upper_bound(groups_.begin(), groups_.end(), row,
-                                       [](int64_t r, const Group& g) { return r < g.first_row; });
-  return behind - groups_.begin() - 1;
+  const auto next = std::upper_bound(groups_.begin(), groups_.end(), row,
+                                     [](int64_t r, const Group& g) { return r < g.first_row; });
+  return next - groups_.begin() - 1;
 }
 
 }  // namespace hlite::data::parquet

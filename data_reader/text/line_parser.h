@@ -1,5 +1,5 @@
-// Lines of text to columns: what a text format brings to whoever reads its files, preparation
-// (tools/prep/prep_engine.h) and training (text_reader.h) alike.
+// LineParser: lines of a text format to columns, for preparation (tools/prep/prep_engine.h) and
+// training (text_reader.h) alike.
 //
 // A row becomes a label, `dense` numbers and `slots` keys. A key stands for a category: the
 // category itself where it is a 32-bit number, a 64-bit hash of it elsewhere. Each lies in a column
@@ -38,7 +38,7 @@ struct RowLayout {
 // Takes the rows of a block of lines: one array a column, side by side in one piece of memory.
 class ColumnArrays {
  public:
-  // Elements behind the last row of each array that a parser may write.
+  // Elements after the last row of each array that a parser may write.
   static constexpr int64_t kRowsBeyond = 64;
   // `stride`: bytes from one array to the next. `missing`: a counter for each slot.
   ColumnArrays(const RowLayout& layout, std::byte* base, size_t stride, int64_t* missing)
@@ -96,8 +96,8 @@ class LineParser {
                                   const KeepLine&) const {
     return {};
   }
-  // What RowParser::carried_columns() names of a line that is a row, as CSV text; nothing for
-  // another line.
+  // Returns the columns that RowParser::carried_columns() names, as CSV text, for a line that is a
+  // row; else "".
   [[nodiscard]] virtual std::optional<std::string> carried(int64_t /*number*/,
                                                            std::string_view /*line*/) const {
     return std::nullopt;

@@ -29,7 +29,7 @@ std::string_view first_lines(std::string_view text) {
 }
 
 // Lines that there are to read: up to the last sample that is used.
-int64_t most_lines(const config::DataConfig& config, Split split, const SourceOptions& options) {
+int64_t max_lines(const config::DataConfig& config, Split split, const SourceOptions& options) {
   return std::min(config.samples_of(split).value_or(std::numeric_limits<int64_t>::max()),
                   options.max_samples);
 }
@@ -52,7 +52,7 @@ class TextReader::Decoder {
   // Decodes the first lines of text_, at most as many as are missing, into rows from `row` on.
   // `first_line`: the file's line in row 0, from 1. Returns the rows.
   int64_t decode(std::string_view lines, int64_t first_line, int64_t row, HostBatch& batch) {
-    make_room(lines.size());
+    reserve(lines.size());
     const int64_t found = parse(lines, first_line + row);
     const int64_t used = std::min(found, batch.size - row);
     make_records(used);
@@ -65,7 +65,7 @@ class TextReader::Decoder {
  private:
   static constexpr int64_t kRecordBytes = 4 * criteo::kColumns;
 
-  void make_room(size_t bytes) {
+  void reserve(size_t bytes) {
     const auto rows = static_cast<int64_t>(bytes / criteo::kColumns) + 1;
     if (rows <= rows_) return;
     rows_ = rows;
@@ -114,7 +114,7 @@ class TextReader::Decoder {
   const LineParser& parser_;
   RawDecoder decoder_;
   std::vector<int64_t> ranges_;  // [slots] that ids are below
-  int64_t rows_ = 0;             // that there is room for
+  int64_t rows_ = 0;             // allocated
   std::vector<uint32_t> columns_;
   std::vector<std::byte> records_;
 };
@@ -126,7 +126,7 @@ TextReader::TextReader(const config::DataConfig& config, const std::string& path
       config_(config),
       slot_rows_(slot_rows.begin(), slot_rows.end()),
       parser_(criteo::make_line_parser(0)),
-      file_(path, rows(), most_lines(config, split, options)) {
+      file_(path, rows(), max_lines(config, split, options)) {
   HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "lines of text, shuffled");
   set_samples(config, split, path, file_.lines());
   make_slots(options.resident ? batches_per_epoch() : slots_of(config));

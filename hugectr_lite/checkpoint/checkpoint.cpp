@@ -29,7 +29,7 @@ using nlohmann::ordered_json;
 constexpr const char* kFormat = "hugectr_lite checkpoint";
 constexpr int64_t kFormatVersion = 1;
 constexpr const char* kManifest = "manifest.json";
-constexpr int64_t kMostManifest = 64 << 20;
+constexpr int64_t kMaxManifest = 64 << 20;
 // The last one only where there are best weights.
 constexpr std::array<const char*, 3> kFiles{"weights.safetensors", "optimizer.safetensors",
                                             "best.safetensors"};
@@ -65,7 +65,7 @@ bool has_older(const std::string& place) {
     raise<DataError>("{}: expected nothing or a checkpoint to replace, found {}", place,
                      instead_of_checkpoint(found));
   // A damaged one is replaced too, as long as it says that it is ours.
-  const std::string text = read_text(ReadFile(manifest), kMostManifest);
+  const std::string text = read_text(ReadFile(manifest), kMaxManifest);
   if (text.find(kFormat) == std::string::npos)
     raise<DataError>("{}: expected a checkpoint to replace, found a manifest.json without \"{}\"",
                      place, kFormat);
@@ -248,7 +248,7 @@ void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
   const std::string place = place_of(dir);
   const bool older = has_older(place);
   std::error_code error;
-  fs::create_directories(parent_directory(place), error);  // when it fails, the next one tells
+  fs::create_directories(parent_directory(place), error);  // if it fails, the next call reports it
   remove_stale(place);
 
   const std::string temporary = temporary_name(place);
@@ -293,7 +293,7 @@ CheckpointMeta read_manifest(const std::string& dir) {
   if (fs::status(path, error).type() == fs::file_type::not_found)
     raise<DataError>("{}: expected a checkpoint, found {}", dir, instead_of_checkpoint(place));
   const ReadFile file(path);
-  return parse_manifest(read_text(file, kMostManifest), file.name());
+  return parse_manifest(read_text(file, kMaxManifest), file.name());
 }
 
 // The tensors as the file has them: the first rows of tables that have grown since.

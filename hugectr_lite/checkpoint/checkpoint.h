@@ -16,8 +16,8 @@
 //     "xxh3_64": "<of the text of the members above>"}
 //
 // It is written as <dir>.tmp.<pid>, made durable, and put in its place by replace_path()
-// (core/file.h). Whoever is killed or runs out of disk leaves the older checkpoint as it was.
-// The next save removes the leftovers of dead processes.
+// (core/file.h). A process that is killed or runs out of disk leaves the older checkpoint as it
+// was. The next save removes the leftovers of dead processes.
 #pragma once
 
 #include <cstdint>
@@ -141,8 +141,8 @@ std::string last_states_file(const std::string& dir);
 // its model was trained on. Throws DataError.
 std::string trained_on(const std::string& model);
 
-// One safetensors file, written beside its final name and renamed into place; returns its sum.
-// `trained_on`: as in CheckpointMeta; it goes into the file's metadata.
+// Writes one safetensors file under a temporary name and renames it into place; returns its
+// checksum. `trained_on`: as in CheckpointMeta; it goes into the file's metadata.
 FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors,
                      const std::string& trained_on = "");
 // Reads all tensors of a file; names and shapes must agree exactly.

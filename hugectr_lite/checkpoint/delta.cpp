@@ -24,7 +24,7 @@ using nlohmann::ordered_json;
 
 constexpr const char *kDeltaFormat = "hugectr_lite delta", *kDeltaFile = "delta.safetensors",
                      *kDeltaManifest = "manifest.json";
-constexpr int64_t kDeltaVersion = 1, kMostDeltaManifest = 64 << 20;
+constexpr int64_t kDeltaVersion = 1, kMaxDeltaManifest = 64 << 20;
 
 const config::Choices<DType>& dtype_names() {
   static const config::Choices<DType> names = {
@@ -244,7 +244,7 @@ DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSou
 
 DeltaMeta read_delta_manifest(const std::string& link) {
   const ReadFile file(link + "/" + kDeltaManifest);
-  const std::string text = read_text(file, kMostDeltaManifest);
+  const std::string text = read_text(file, kMaxDeltaManifest);
   return config::as_data_error([&] {
     const config::JsonNode root = config::JsonNode::parse(text, file.name());
     DeltaMeta meta;

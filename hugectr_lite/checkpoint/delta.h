@@ -1,5 +1,5 @@
-// A delta: what a model's weights differ by from those of an earlier moment, for whoever has these,
-// such as a server. Deltas form a chain in a folder:
+// A delta: the difference between a model's weights and those of an earlier moment, for a program
+// that has these, such as a server. Deltas form a chain in a folder:
 //
 //   <chain>/0000000300/delta.safetensors    the iteration is the name
 //   <chain>/0000000300/manifest.json

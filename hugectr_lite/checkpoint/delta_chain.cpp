@@ -45,7 +45,7 @@ void check_ascending(const std::vector<uint32_t>& keys, const std::string& file,
                      const std::string& tensor) {
   for (size_t i = 1; i < keys.size(); ++i)
     if (keys[i] <= keys[i - 1])
-      raise<DataError>("{}: tensor {}: expected ascending keys, found {} behind {}", file, tensor,
+      raise<DataError>("{}: tensor {}: expected ascending keys, found {} after {}", file, tensor,
                        keys[i], keys[i - 1]);
 }
 

@@ -20,7 +20,7 @@ using config::JsonNode;
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr int64_t kPrefix = 8;                     // the header's length
-constexpr int64_t kMostHeader = 100'000'000;       // as the format's own implementation
+constexpr int64_t kMaxHeader = 100'000'000;        // as the format's own implementation
 constexpr int64_t kPieceElements = (8 << 20) / 4;  // moved at a time: 8 MiB of floats
 constexpr const char* kMetadata = "__metadata__";  // the one name that is no tensor's
 
@@ -138,7 +138,7 @@ SafetensorsReader::SafetensorsReader(const ByteSource& file) : file_(file) {
                      kPrefix, file.size());
   uint64_t length = 0;
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
-  const int64_t most = std::min(file.size() - kPrefix, kMostHeader);
+  const int64_t most = std::min(file.size() - kPrefix, kMaxHeader);
   if (length > static_cast<uint64_t>(most))
     raise<DataError>(
         "{}: expected a safetensors file, whose first 8 bytes are the length of its header, at "

@@ -29,8 +29,7 @@ namespace hlite::checkpoint {
 using Metadata = std::map<std::string, std::string>;
 
 // Writes a whole file, tensors in the given order but for those of 16 bits, which come last. Does
-// not close `out`. Throws Error when two
-// tensors share a name or one is called "__metadata__".
+// not close `out`. Throws Error when two tensors share a name or one is called "__metadata__".
 FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
                           const Metadata& metadata = {});
 

@@ -2,17 +2,17 @@
 // and in the order of its stream. On the CPU they are done when they return.
 //
 // What is computed is the same, bit for bit, whatever ranks are (threads, processes): sums are
-// taken in the order of ranks, whoever takes them; a hierarchical all-reduce takes them in the
-// order of the node's ranks, then of nodes.
+// taken in the order of ranks, on every rank; a hierarchical all-reduce takes them in the order of
+// the node's ranks, then of nodes.
 //
 // What is summed are words of 32 bits: the first `pairs` of them hold two bf16 each, the others one
 // float. Sums are taken in float; those of bf16 are rounded, to nearest, ties to even, where they
 // go on to other ranks, the same on all.
 //
 // Every call is collective: all ranks of the communicator make the same calls in the same order,
-// one call at a time, with the same sizes. Whoever wants two exchanges at once (lanes that overlap)
-// takes two communicators. A rank that fails calls abort(); every other rank then gets a CommError
-// with that reason out of the call it is in, or makes next, instead of waiting for ever.
+// one call at a time, with the same sizes. Two exchanges at once (lanes that overlap) need two
+// communicators. A rank that fails calls abort(); every other rank then gets a CommError with that
+// reason out of the call it is in, or makes next, instead of waiting for ever.
 //
 // Once warm, a call allocates nothing (scratch memory only grows).
 #pragma once

@@ -20,7 +20,7 @@ std::byte* bytes_at(const void* base, size_t offset) {
   return static_cast<std::byte*>(const_cast<void*>(base)) + offset;
 }
 
-// So far behind each.
+// Offsets every address by `bytes`.
 kernels::Peers moved(kernels::Peers peers, size_t bytes) {
   for (int q = 0; q < peers.count; ++q)
     if (peers.at[q]) peers.at[q] += bytes;
@@ -41,7 +41,7 @@ void DeviceCommunicator::broadcast(const Exec& exec, Bytes bytes, int root) {
   check_gpu(exec);
   HLITE_CHECK(root >= 0 && root < size(), "root {} of {}", root, size());
   const auto to = agree("broadcast", {bytes.data()}, std::ssize(bytes), root)[0];
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   if (rank() == root) {
     kernels::peer_copy(exec, to, bytes.data(), std::ssize(bytes));
     for (int q = 0; q < size(); ++q)
@@ -50,7 +50,7 @@ void DeviceCommunicator::broadcast(const Exec& exec, Bytes bytes, int root) {
     receive(root, bytes.data(), bytes.size());
   }
   exchange(exec);
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   for (int q = 0; q < size(); ++q)
     count(q, rank() == root ? bytes.size() : 0, q == root ? bytes.size() : 0);
 }
@@ -62,7 +62,7 @@ void DeviceCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, in
               "rank {}, root {} of {}: {} bytes for blocks of {}", rank(), root, n, all.size(),
               mine.size());
   const auto peers = agree("gather", {all.data()}, std::ssize(mine), root)[0];
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   if (peers_.here(root)) {
     const int at = peers_.place(root).local;
     kernels::Peers to{.rank = peers.rank, .count = peers.count};
@@ -74,7 +74,7 @@ void DeviceCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, in
   for (int q = 0; q < size() && rank() == root; ++q)
     if (!peers_.here(q)) receive(q, all.data() + index_of(q) * mine.size(), mine.size());
   exchange(exec);
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   for (int q = 0; q < size(); ++q)
     count(q, q == root ? mine.size() : 0, rank() == root ? mine.size() : 0);
 }
@@ -86,7 +86,7 @@ void DeviceCommunicator::all_gather(const Exec& exec, ConstBytes mine, Bytes all
   HLITE_CHECK(all.size() % unit == 0 && mine.size() == own, "{} bytes of {} in units of {}",
               mine.size(), all.size(), unit);
   const auto to = agree("all-gather", {all.data()}, std::ssize(all))[0];
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   kernels::peer_copy(exec, moved(to, slice(rank()).begin * unit), mine.data(), std::ssize(mine));
   for (int q = 0; q < size(); ++q) {
     if (peers_.here(q)) continue;
@@ -94,7 +94,7 @@ void DeviceCommunicator::all_gather(const Exec& exec, ConstBytes mine, Bytes all
     receive(q, all.data() + slice(q).begin * unit, slice(q).size() * unit);
   }
   exchange(exec);
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   for (int q = 0; q < size(); ++q) count(q, own, slice(q).size() * unit);
 }
 
@@ -138,14 +138,14 @@ void DeviceCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
   }
   const auto [receive, received, stages] =
       agree("all-to-all-v", {blocks.receive, blocks.received_bytes, staged}, blocks.capacity);
-  if (!blocks.free || several_processes()) peers_.meet(exec);  // there are stages, too
+  if (!blocks.free || several_processes()) peers_.rendezvous(exec);  // there are stages, too
   kernels::peer_blocks(exec, moves, receive, received, stages, blocks.send, blocks.send_bytes);
-  if (moves.rails) peers_.meet(exec);  // what goes along the rail is there
+  if (moves.rails) peers_.rendezvous(exec);  // what goes along the rail is there
   if (several_processes()) {
     exchange_slots(exec, moves, staged, came);
     kernels::unstage_blocks(exec, moves, came, blocks.receive, blocks.received_bytes);
   }
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   const auto most = static_cast<size_t>(blocks.capacity);
   for (int q = 0; q < size(); ++q) count(q, most, most);
 }
@@ -180,9 +180,9 @@ void DeviceCommunicator::reduce_scatter(const Exec& exec, std::span<const float>
               size());
   const auto values = agree("reduce-scatter", {all.data()}, std::ssize(all) * kFloatBytes,
                             static_cast<int64_t>(pairs))[0];
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   kernels::peer_sum(exec, addends(exec, values, all), words_of(own, pairs), only(mine.data()));
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   for (int q = 0; q < size(); ++q)
     count(q, float_bytes(slice_of(all.size(), q, size())), mine.size_bytes());
 }
@@ -195,12 +195,12 @@ void DeviceCommunicator::all_reduce(const Exec& exec, std::span<float> values, A
   if (size() == 1) return;
   if (algo == AllReduce::kUnordered && how_.unordered_sums && size() == nccl_->size())
     return all_reduce_unordered(exec, values, pairs);
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
   if (route_ == Route::kHierarchical)
     all_reduce_by_rails(exec, peers, values, pairs);
   else
     all_reduce_flat(exec, peers, values, pairs);
-  peers_.meet(exec);
+  peers_.rendezvous(exec);
 }
 
 // Counted as if each rank had summed its slice: NCCL does not say what it sends.

@@ -51,7 +51,7 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
           });
     place_ranks();
   } catch (...) {
-    ++peers_.world()->left;  // nobody waits for this rank in leave()
+    ++peers_.world()->left;  // no rank waits for this one in leave()
     throw;
   }
 }
@@ -70,10 +70,10 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
 
 DeviceCommunicator::~DeviceCommunicator() = default;
 
-// Tells kernels where ranks are, and their numbers in NCCL's communicator.
+// Gives kernels the places of ranks, and their numbers in NCCL's communicator.
 void DeviceCommunicator::place_ranks() {
-  if (size() > kernels::kMostGpus)
-    raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMostGpus);
+  if (size() > kernels::kMaxGpus)
+    raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMaxGpus);
   const std::vector<kernels::RankPlace>& places = peers_.places();
   const size_t bytes = places.size() * sizeof(places[0]);
   places_ = DeviceMemory(table_, bytes);
@@ -149,7 +149,7 @@ void DeviceCommunicator::leave(void* stream) noexcept {
       host_->barrier();  // now all work that this rank's waits for has been issued
     finish();
   } catch (const std::exception&) {
-    // Its error has been told, or is that of the rank that failed.
+    // Its error has been reported, or is that of the rank that failed.
     open_waits();
     cuda::Failure ignored;
     if (stream)

@@ -18,8 +18,8 @@
 // node, exchanges slices along the rail, and hands the sums to the node.
 //
 // Memory that is given to a collective must be of cudaMalloc (DeviceMemory), not of a pool. Between
-// processes a first call of its size takes memory and opens connections: not in a capture. An
-// abort lets all waits end, so that streams run empty; what they leave behind then means nothing.
+// processes a first call of its size takes memory and opens connections: not in a capture. An abort
+// lets all waits end, so that streams run empty; their results are then invalid.
 #pragma once
 
 #include <array>
@@ -38,11 +38,11 @@ namespace hlite::comm {
 class DeviceCommunicator final : public Communicator {
  public:
   // Collective. `host`: of the same ranks; its calls are left to this class. `device`: the calling
-  // thread's. Throws CommError, and DeviceError when a GPU cannot reach another one's memory, or
-  // where NCCL is wanted and there is none that fits.
+  // thread's. Throws CommError, and DeviceError when a GPU cannot reach another one's memory, or if
+  // NCCL is required and there is no suitable one.
   DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device,
                      const DeviceRanks& how = {});
-  // After leave(), and behind all graphs: all work of this communicator must have ended, on all
+  // Call after leave() and after all graphs: all work of this communicator must have ended, on all
   // ranks.
   ~DeviceCommunicator() override;
 
@@ -69,7 +69,7 @@ class DeviceCommunicator final : public Communicator {
 
   [[nodiscard]] bool several_processes() const { return peers_.processes() > 1; }
   // Returns true if calls may stand in captures. Ranks that share a GPU must not: kernels that wait
-  // for each other might be queued one behind the other. Nor may an NCCL before kNcclForGraphs.
+  // for each other might be queued one after the other. Nor may an NCCL before kNcclForGraphs.
   [[nodiscard]] bool may_capture() const;
   // The devices of the process's ranks.
   [[nodiscard]] const std::vector<int>& devices() const { return peers_.devices(); }
@@ -123,7 +123,7 @@ class DeviceCommunicator final : public Communicator {
   const DeviceRanks how_;
   const Route route_;
   PeerGroup peers_;
-  std::shared_ptr<NcclCommunicator> nccl_;  // of all ranks of the run; null: none is wanted
+  std::shared_ptr<NcclCommunicator> nccl_;  // of all ranks of the run; null: not used
   std::vector<int> nccl_ranks_;             // there, of this communicator's
   DeviceMemory places_;                     // kernels::RankPlace [ranks]
   // The last one counts. Graphs may know of earlier ones.

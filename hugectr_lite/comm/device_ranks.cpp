@@ -12,7 +12,7 @@ SharedMemory launched_memory() {
 
 void set_driver_for_ranks() {
   constexpr int kOverwrite = 0;
-  // A kernel that is loaded at its first launch, or queued behind one that waits for another GPU,
+  // A kernel that is loaded at its first launch, or queued after one that waits for another GPU,
   // could hold all of them up.
   setenv("CUDA_MODULE_LOADING", "EAGER", kOverwrite);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", kOverwrite);

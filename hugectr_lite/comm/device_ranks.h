@@ -1,5 +1,4 @@
-// Functions that join ranks on GPUs, and that tell the driver what it must know before there are
-// any.
+// Functions that join ranks on GPUs, and that configure the driver before there are any.
 #pragma once
 
 namespace hlite::comm {

@@ -1,4 +1,4 @@
-// Lists of any lengths from all ranks, in calls beside a plan.
+// Gathers lists of any lengths from all ranks, outside of a plan.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace hlite::comm {
 
 inline constexpr int kEveryRank = -1;
 
-// The lists of ranks 0, 1, ..., one behind the other, on rank `root` or kEveryRank; nothing on
+// Returns the lists of ranks 0, 1, ..., concatenated, on rank `root` or kEveryRank; empty on
 // others. Collective; alone, a rank needs no world.
 template <typename T>
 std::vector<T> gather_lists(const RankContext& ranks, std::vector<T> own, int root) {

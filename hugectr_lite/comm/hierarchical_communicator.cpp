@@ -71,8 +71,8 @@ void HierarchicalCommunicator::exchange_in_node(const Blocks& blocks) {
     send_.push_back(to_local_[r].bytes);
   }
   for (Message& message : to_node_) message.start(locals);
-  room_.assign(locals, anywhere(nodes * (sizeof(Size) + capacity)));
-  intra_->visit(send_, room_, [&](int local, ConstBytes message) {
+  received_.assign(locals, anywhere(nodes * (sizeof(Size) + capacity)));
+  intra_->visit(send_, received_, [&](int local, ConstBytes message) {
     for_each_block(message, nodes, [&](size_t node, ConstBytes block) {
       to_node_[node].append(static_cast<size_t>(local), block);
     });
@@ -84,8 +84,8 @@ void HierarchicalCommunicator::exchange_along_rail(const Blocks& blocks) {
   const auto capacity = static_cast<size_t>(blocks.capacity);
   send_.clear();
   for (const Message& message : to_node_) send_.push_back(message.bytes);
-  room_.assign(nodes, anywhere(locals * (sizeof(Size) + capacity)));
-  rail_->visit(send_, room_, [&](int node, ConstBytes message) {
+  received_.assign(nodes, anywhere(locals * (sizeof(Size) + capacity)));
+  rail_->visit(send_, received_, [&](int node, ConstBytes message) {
     for_each_block(message, locals, [&](size_t local, ConstBytes block) {
       const auto q = static_cast<size_t>(topology().rank_at(node, static_cast<int>(local)));
       if (block.size() > capacity)

@@ -30,9 +30,9 @@ class HierarchicalCommunicator final : public HostCommunicator {
   explicit HierarchicalCommunicator(HostCommunicator& world);
 
   void barrier() override { flat_->barrier(); }
-  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
              Consume consume) override {
-    flat_->visit(send, room, consume);
+    flat_->visit(send, buffers, consume);
   }
   std::unique_ptr<HostCommunicator> part(int colour) override { return flat_->part(colour); }
   void abort(const std::string& reason) noexcept override { flat_->abort(reason); }
@@ -58,7 +58,7 @@ class HierarchicalCommunicator final : public HostCommunicator {
   const std::unique_ptr<HostCommunicator> flat_, intra_, rail_;
   std::vector<Message> to_local_, to_node_;
   std::vector<ConstBytes> send_;
-  std::vector<Bytes> room_;
+  std::vector<Bytes> received_;
   std::vector<float> slice_;
 };
 

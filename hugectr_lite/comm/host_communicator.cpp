@@ -43,10 +43,10 @@ void check_host(const Exec& exec) {
 
 }  // namespace
 
-void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const Bytes> room) {
+void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const Bytes> buffers) {
   const auto n = static_cast<size_t>(size());
-  HLITE_CHECK(send.size() == n && room.size() == n, "{} messages, room for {}, {} ranks",
-              send.size(), room.size(), n);
+  HLITE_CHECK(send.size() == n && buffers.size() == n, "{} messages, {} receive buffers, {} ranks",
+              send.size(), buffers.size(), n);
   for (int q = 0; q < size(); ++q) {
     const auto bytes = std::ssize(send[static_cast<size_t>(q)]);
     if (q == rank_ || bytes == 0) continue;
@@ -56,11 +56,11 @@ void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const
   }
 }
 
-void HostCommunicator::account_received(int from, size_t bytes, std::span<const Bytes> room) {
+void HostCommunicator::account_received(int from, size_t bytes, std::span<const Bytes> buffers) {
   const bool intra = topology_.node_of(from) == topology_.node_of(rank_);
   if (from != rank_)
     (intra ? traffic_.intra_received : traffic_.inter_received) += static_cast<int64_t>(bytes);
-  const size_t most = room[static_cast<size_t>(from)].size();
+  const size_t most = buffers[static_cast<size_t>(from)].size();
   if (bytes > most)
     raise<CommError>("rank {} sent {} bytes to rank {}, which expects at most {}", from, bytes,
                      rank_, most);
@@ -73,8 +73,8 @@ std::unique_ptr<Communicator> HostCommunicator::copy(Route route) {
 
 void HostCommunicator::move(const Exec& exec, const char* what) {
   check_host(exec);
-  visit(send_, room_, [&](int from, ConstBytes got) {
-    const Bytes to = room_[static_cast<size_t>(from)];
+  visit(send_, received_, [&](int from, ConstBytes got) {
+    const Bytes to = received_[static_cast<size_t>(from)];
     if (got.size() != to.size())
       raise<CommError>("{}: rank {} expects {} bytes, rank {} sent {}", what, rank_, to.size(),
                        from, got.size());
@@ -86,8 +86,8 @@ void HostCommunicator::broadcast(const Exec& exec, Bytes bytes, int root) {
   const auto n = static_cast<size_t>(size());
   HLITE_CHECK(root >= 0 && root < size(), "root {} of {}", root, n);
   send_.assign(n, rank_ == root ? ConstBytes(bytes) : ConstBytes());
-  room_.assign(n, Bytes());
-  room_[static_cast<size_t>(root)] = bytes;
+  received_.assign(n, Bytes());
+  received_[static_cast<size_t>(root)] = bytes;
   move(exec, "broadcast");
 }
 
@@ -98,19 +98,19 @@ void HostCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, int 
               block);
   send_.assign(n, ConstBytes());
   send_[static_cast<size_t>(root)] = mine;
-  room_.assign(n, Bytes());
-  for (size_t q = 0; q < n && rank_ == root; ++q) room_[q] = all.subspan(q * block, block);
+  received_.assign(n, Bytes());
+  for (size_t q = 0; q < n && rank_ == root; ++q) received_[q] = all.subspan(q * block, block);
   move(exec, "gather");
 }
 
 void HostCommunicator::all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) {
   send_.assign(static_cast<size_t>(size()), mine);
-  room_.clear();
+  received_.clear();
   for (int q = 0; q < size(); ++q) {
     const Slice s = slice_of(all.size() / unit, q, size());
-    room_.push_back(all.subspan(s.begin * unit, s.size() * unit));
+    received_.push_back(all.subspan(s.begin * unit, s.size() * unit));
   }
-  const size_t own = room_[static_cast<size_t>(rank_)].size();
+  const size_t own = received_[static_cast<size_t>(rank_)].size();
   HLITE_CHECK(all.size() % unit == 0 && mine.size() == own, "{} bytes of {} in units of {}",
               mine.size(), all.size(), unit);
   move(exec, "all-gather");
@@ -120,16 +120,16 @@ void HostCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
   const auto n = static_cast<size_t>(size()), capacity = static_cast<size_t>(blocks.capacity);
   check_host(exec);
   send_.clear();
-  room_.clear();
+  received_.clear();
   for (size_t q = 0; q < n; ++q) {
     HLITE_CHECK(blocks.send_bytes[q] >= 0 && blocks.send_bytes[q] <= blocks.capacity,
                 "{} bytes in a block of {}", blocks.send_bytes[q], capacity);
     send_.emplace_back(blocks.send + q * capacity, static_cast<size_t>(blocks.send_bytes[q]));
-    room_.emplace_back(blocks.receive + q * capacity, capacity);
+    received_.emplace_back(blocks.receive + q * capacity, capacity);
   }
-  visit(send_, room_, [&](int from, ConstBytes got) {
+  visit(send_, received_, [&](int from, ConstBytes got) {
     const auto q = static_cast<size_t>(from);
-    copy_bytes(exec, got, room_[q].data());
+    copy_bytes(exec, got, received_[q].data());
     blocks.received_bytes[q] = std::ssize(got);
   });
 }
@@ -138,8 +138,8 @@ void HostCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
 void HostCommunicator::add_up(const Exec& exec, std::span<float> sum, size_t pairs) {
   check_host(exec);
   wide_.resize(std::max(wide_.size(), 2 * pairs));
-  room_.assign(static_cast<size_t>(size()), anywhere(sum.size_bytes()));
-  visit(send_, room_, [&](int from, ConstBytes got) {
+  received_.assign(static_cast<size_t>(size()), anywhere(sum.size_bytes()));
+  visit(send_, received_, [&](int from, ConstBytes got) {
     if (got.size() != sum.size_bytes())
       raise<CommError>("sum over ranks: rank {} expects {} bytes, rank {} sent {}", rank_,
                        sum.size_bytes(), from, got.size());

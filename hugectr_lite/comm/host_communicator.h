@@ -18,14 +18,14 @@ class HostCommunicator : public Communicator {
   [[nodiscard]] const Topology& topology() const final { return topology_; }
 
   // The step everything below is made of. Rank r sends send[q] to rank q, and calls
-  // consume(q, the bytes that q sent to r) for q = 0, 1, ..., itself included. room[q].size() is
+  // consume(q, the bytes that q sent to r) for q = 0, 1, ..., itself included. buffers[q].size() is
   // the size of the largest message that may come from q; a larger one is a CommError on all ranks.
-  // A message that has to be moved is put at room[q].data(), or where that is null into memory of
+  // A message that has to be moved is put at buffers[q].data(), or where that is null into memory of
   // the communicator. The bytes given to consume() are valid during that call; what is sent must
   // stay unchanged until visit() returns, and so consume() must not write to it.
   using Consume = FunctionRef<void(int from, ConstBytes bytes)>;
   virtual void visit(std::span<const ConstBytes> send /*[size]*/,
-                     std::span<const Bytes> room /*[size]*/, Consume consume) = 0;
+                     std::span<const Bytes> buffers /*[size]*/, Consume consume) = 0;
   // Does what split() does.
   virtual std::unique_ptr<HostCommunicator> part(int colour) = 0;
 
@@ -42,9 +42,9 @@ class HostCommunicator : public Communicator {
 
  protected:
   // Used by visit() of implementations. Checks the numbers of messages and counts what is sent.
-  void account(std::span<const ConstBytes> send, std::span<const Bytes> room);
-  // Counts a message from `from`. Throws CommError when it is larger than its room.
-  void account_received(int from, size_t bytes, std::span<const Bytes> room);
+  void account(std::span<const ConstBytes> send, std::span<const Bytes> buffers);
+  // Counts a message from `from`. Throws CommError when it is larger than its buffer.
+  void account_received(int from, size_t bytes, std::span<const Bytes> buffers);
 
  private:
   // Moves what send_ names to where room_ names: each message fills its place.
@@ -55,12 +55,12 @@ class HostCommunicator : public Communicator {
   const int rank_;
   TrafficTotals traffic_;
   std::vector<ConstBytes> send_;
-  std::vector<Bytes> room_;
+  std::vector<Bytes> received_;
   std::vector<float> sum_;
   std::vector<float> wide_;  // sums of pairs, as they grow
 };
 
-// Room for a message of any place.
+// A buffer that takes a message wherever it lies.
 inline Bytes anywhere(size_t bytes) { return {static_cast<std::byte*>(nullptr), bytes}; }
 
 }  // namespace hlite::comm

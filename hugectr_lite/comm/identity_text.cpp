@@ -10,7 +10,7 @@ namespace hlite::comm {
 namespace {
 
 constexpr char kBetween = '\t', kEnd = '\n';
-constexpr size_t kMostNamed = 3, kMostShown = 100;
+constexpr size_t kMaxNamed = 3, kMaxShown = 100;
 
 std::map<std::string_view, std::string_view> entries_of(std::string_view text) {
   std::map<std::string_view, std::string_view> entries;
@@ -35,7 +35,7 @@ std::string difference(std::string_view mine, std::string_view first_process) {
   const auto name_it = [&](std::string_view name, std::string_view expected,
                            std::string_view value) {
     found.push_back(fmt::format("{}: expected {}, as in process 0, found {}", name,
-                                expected.substr(0, kMostShown), value.substr(0, kMostShown)));
+                                expected.substr(0, kMaxShown), value.substr(0, kMaxShown)));
   };
   for (const auto& [name, value] : here)
     if (const auto other = there.find(name); other == there.end())
@@ -44,7 +44,7 @@ std::string difference(std::string_view mine, std::string_view first_process) {
       name_it(name, other->second, value);
   for (const auto& [name, value] : there)
     if (!here.contains(name)) name_it(name, value, "none");
-  const size_t named = std::min(found.size(), kMostNamed), more = found.size() - named;
+  const size_t named = std::min(found.size(), kMaxNamed), more = found.size() - named;
   return fmt::format("{}{}", fmt::join(std::span(found).first(named), "; "),
                      more > 0 ? fmt::format("; and {} more", more) : "");
 }

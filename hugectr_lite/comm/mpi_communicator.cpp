@@ -17,7 +17,7 @@
 namespace hlite::comm {
 namespace {
 
-constexpr int kMaxThreads = 64;  // ranks of a process: tags have room for so many
+constexpr int kMaxThreads = 64;  // ranks of a process: tags can number so many
 
 void check(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
@@ -55,7 +55,7 @@ class TimeLimit {
   // `what` the other processes do not come for.
   explicit TimeLimit(const char* what)
       : thread_([what](const std::stop_token& done) {
-          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kLeastForStart);
+          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kMinForStart);
           std::mutex mutex;
           std::unique_lock lock(mutex);
           std::condition_variable_any never;
@@ -67,7 +67,7 @@ class TimeLimit {
         }) {}
 
  private:
-  static constexpr std::chrono::minutes kLeastForStart{1};
+  static constexpr std::chrono::minutes kMinForStart{1};
   std::jthread thread_;
 };
 
@@ -78,7 +78,7 @@ MpiProcess::MpiProcess() {
   // Ranks that wait give their core to others: there may be more ranks than cores.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   // Over TCP a large message would travel as one piece, and the word that starts the message of the
-  // other direction would wait behind it: ranks that exchange would send in turn.
+  // other direction would wait for it: ranks that exchange would send in turn.
   setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "131072", 0);
   int level = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "start");
@@ -147,8 +147,8 @@ void MpiCommunicator::barrier() {
   local_->wait_for_all(local_rank());
 }
 
-void MpiCommunicator::receive(size_t from, Bytes room) {
-  check(MPI_Irecv(room.data(), count_of(room.size()), MPI_BYTE, members_[from].process,
+void MpiCommunicator::receive(size_t from, Bytes buffer) {
+  check(MPI_Irecv(buffer.data(), count_of(buffer.size()), MPI_BYTE, members_[from].process,
                   tag(members_[from], self()), process_->messages(), &requests_[from]),
         "receive");
 }
@@ -161,19 +161,19 @@ void MpiCommunicator::send(size_t to, ConstBytes bytes) {
 }
 
 void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
-                                     std::span<const Bytes> room) {
+                                     std::span<const Bytes> buffers) {
   const size_t n = members_.size(), own = static_cast<size_t>(rank());
   size_t scratch = 0;
-  for (size_t q = 0; q < n; ++q) scratch += in_scratch(q, room) ? room[q].size() : 0;
+  for (size_t q = 0; q < n; ++q) scratch += in_scratch(q, buffers) ? buffers[q].size() : 0;
   if (scratch_.size() < scratch) scratch_.resize(scratch);
   std::byte* next = scratch_.data();
   for (size_t q = 0; q < n; ++q) {
     if (here(q)) continue;
-    const bool moves = in_scratch(q, room);
-    receive(q, {moves ? next : room[q].data(), room[q].size()});
-    next += moves ? room[q].size() : 0;
+    const bool moves = in_scratch(q, buffers);
+    receive(q, {moves ? next : buffers[q].data(), buffers[q].size()});
+    next += moves ? buffers[q].size() : 0;
   }
-  // Everyone starts with the rank behind itself, so that no rank is sent to by all at once.
+  // Each rank starts with the next one, so that no rank is sent to by all at once.
   for (size_t step = 1; step < n; ++step)
     if (const size_t q = (own + step) % n; !here(q)) this->send(q, send[q]);
 }
@@ -190,17 +190,17 @@ void MpiCommunicator::give_up(const Wait& wait) {
   wait.give_up(self().run_rank, for_ranks(late));
 }
 
-void MpiCommunicator::finish_messages(std::span<const Bytes> room) {
-  // MPI_Waitall would keep the core that another lane could compute on: after a while of asking
-  // this sleeps between the questions, and MPI moves data when it is asked.
+void MpiCommunicator::finish_messages(std::span<const Bytes> buffers) {
+  // MPI_Waitall would keep the core that another lane could compute on: after polling for a while
+  // this sleeps between polls, and MPI moves data when it is polled.
   int code = MPI_SUCCESS, done = 0;
   std::optional<Wait> wait;
   LongWait listed(local_->state(), self().run_rank);
-  for (int asked = 0;; ++asked) {
+  for (int polls = 0;; ++polls) {
     code =
         MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
     if (done || code != MPI_SUCCESS) break;
-    if (asked < kQuickQuestions) continue;
+    if (polls < kQuickQuestions) continue;
     std::this_thread::sleep_for(kBetweenQuestions);
     if (!wait) wait.emplace();
     if (wait->so_far() > kLongWait) listed.enter();
@@ -208,15 +208,15 @@ void MpiCommunicator::finish_messages(std::span<const Bytes> room) {
   }
   if (code == MPI_ERR_IN_STATUS)
     for (size_t i = 0; i < statuses_.size(); ++i) {
-      if (i < room.size() && statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
+      if (i < buffers.size() && statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
         raise<CommError>("rank {} sent more than the {} bytes that rank {} expects at most", i,
-                         room[i].size(), rank());
+                         buffers[i].size(), rank());
       check(statuses_[i].MPI_ERROR, "exchange");
     }
   check(code, "exchange");
 }
 
-void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const Bytes> room,
+void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
                                Consume consume) {
   local_->begin_reading();
   try {
@@ -230,11 +230,11 @@ void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const
       } else {
         int count = 0;
         check(MPI_Get_count(&statuses_[q], MPI_BYTE, &count), "size of a message");
-        const bool moves = in_scratch(q, room);
-        bytes = {moves ? next : room[q].data(), static_cast<size_t>(count)};
-        next += moves ? room[q].size() : 0;
+        const bool moves = in_scratch(q, buffers);
+        bytes = {moves ? next : buffers[q].data(), static_cast<size_t>(count)};
+        next += moves ? buffers[q].size() : 0;
       }
-      account_received(static_cast<int>(q), bytes.size(), room);
+      account_received(static_cast<int>(q), bytes.size(), buffers);
       consume(static_cast<int>(q), bytes);
     }
   } catch (...) {
@@ -244,15 +244,15 @@ void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const
   local_->end_reading();
 }
 
-void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
                             Consume consume) {
-  account(send, room);
+  account(send, buffers);
   local_->post(local_rank()).send = send;
-  start_messages(send, room);
+  start_messages(send, buffers);
   try {
     local_->wait_for_all(local_rank());
-    finish_messages(room);
-    read_all(send, room, consume);
+    finish_messages(buffers);
+    read_all(send, buffers, consume);
     local_->wait_for_all(local_rank());
   } catch (...) {
     local_->wait_for_readers();
@@ -312,8 +312,7 @@ extern "C" __attribute__((visibility("default"))) bool hlite_mpi_ranks(
     if (process->processes() != topology->nodes())
       hlite::raise<CommError>(
           "found {} processes, expected one for each row of solver.gpu, which has {}: start it "
-          "with "
-          "mpirun -np {}, or give solver.gpu a list for each process",
+          "with mpirun -np {}, or give solver.gpu a list for each process",
           process->processes(), topology->nodes(), topology->nodes());
     std::vector<MpiCommunicator::Member> members;
     for (int r = 0; r < topology->ranks(); ++r)

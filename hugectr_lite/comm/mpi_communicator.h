@@ -29,7 +29,7 @@ class MpiProcess {
   [[nodiscard]] int processes() const { return processes_; }
   // Ends all processes with a message of one of them unless all give the same text (text_of()).
   void require_same(const std::string& identity) const;
-  // Communicators are told apart by a number in their messages' tags: the first one that no
+  // Communicators are distinguished by a number in their messages' tags: the first one that no
   // communicator of this process has.
   std::atomic<int> next_id{1};
 
@@ -55,7 +55,7 @@ class MpiCommunicator final : public HostCommunicator {
                   std::shared_ptr<ThreadGroup> local);
 
   void barrier() override;
-  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
              Consume consume) override;
   std::unique_ptr<HostCommunicator> part(int colour) override;
   // Prints the reason and ends all processes with exit code 4 (kExitDevice). Does not return.
@@ -67,14 +67,14 @@ class MpiCommunicator final : public HostCommunicator {
   [[nodiscard]] const Member& self() const { return members_[static_cast<size_t>(rank())]; }
   [[nodiscard]] int local_rank() const { return local_place_[static_cast<size_t>(rank())]; }
   [[nodiscard]] int tag(const Member& from, const Member& to) const;
-  void receive(size_t from, Bytes room);
+  void receive(size_t from, Bytes buffer);
   void send(size_t to, ConstBytes bytes);
-  void start_messages(std::span<const ConstBytes> send, std::span<const Bytes> room);
+  void start_messages(std::span<const ConstBytes> send, std::span<const Bytes> buffers);
   [[noreturn]] void give_up(const Wait& wait);
-  void finish_messages(std::span<const Bytes> room);
-  void read_all(std::span<const ConstBytes> send, std::span<const Bytes> room, Consume consume);
-  [[nodiscard]] bool in_scratch(size_t q, std::span<const Bytes> room) const {
-    return !here(q) && room[q].data() == nullptr;
+  void finish_messages(std::span<const Bytes> buffers);
+  void read_all(std::span<const ConstBytes> send, std::span<const Bytes> buffers, Consume consume);
+  [[nodiscard]] bool in_scratch(size_t q, std::span<const Bytes> buffers) const {
+    return !here(q) && buffers[q].data() == nullptr;
   }
 
   const std::shared_ptr<MpiProcess> process_;

@@ -1,6 +1,6 @@
 #include "hugectr_lite/comm/mpi_plugin.h"
 
-#include "hugectr_lite/comm/mpi_room.h"
+#include "hugectr_lite/comm/mpi_shared_memory.h"
 
 #include <dlfcn.h>
 
@@ -21,7 +21,7 @@ bool under_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology,
                                                      const RunIdentity& identity) {
-  make_mpi_room();
+  ensure_mpi_shared_memory();
   const std::string path = plugin_file(kLibrary);
   // Open MPI opens its own components at run time; they look for its symbols globally.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);

@@ -17,9 +17,9 @@ inline constexpr int kMpiPluginVersion = 5;
 bool under_mpirun();
 
 // The ranks of this process, which is the node of its place under mpirun. Once a process. Throws
-// CommError that says what is missing, or how to start it when there are not
-// as many processes as nodes. Where `identity` is not that of process 0, one message says how it
-// differs, and all processes end (kExitDevice).
+// CommError that says what is missing, or how to start it when there are not as many processes as
+// nodes. Where `identity` is not that of process 0, one message says how it differs, and all
+// processes end (kExitDevice).
 std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology,
                                                      const RunIdentity& identity = {});
 

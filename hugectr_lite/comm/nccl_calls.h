@@ -26,7 +26,7 @@ struct NcclMessage {
 // Returns the version as NCCL counts: 23007 is 2.30.7. Throws where there is no library that fits.
 inline const Kernel<int()> nccl_version{"nccl_version"};
 inline const Kernel<NcclId()> nccl_unique_id{"nccl_unique_id"};
-// A communicator on the current device, which is not ready yet: nothing that NCCL is asked blocks.
+// A communicator on the current device, which is not ready yet: no call to NCCL blocks.
 inline const Kernel<void*(const NcclId&, int /*ranks*/, int /*rank*/)> nccl_join{"nccl_join"};
 // Returns true if the last call has ended; throws what has gone wrong, on the network too.
 inline const Kernel<bool(void* /*comm*/)> nccl_ready{"nccl_ready"};

@@ -39,7 +39,7 @@ NcclCommunicator::NcclCommunicator(Communicator& host, const cuda::Backend& tabl
   }
 }
 
-// The first error counts, and has been told.
+// The first error counts, and has been reported.
 void NcclCommunicator::abort() noexcept {
   try {
     kernels::nccl_abort(exec(), comm_);
@@ -47,7 +47,7 @@ void NcclCommunicator::abort() noexcept {
   }
 }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 NcclCommunicator::~NcclCommunicator() {
   try {
     if (!revoked_) {
@@ -78,7 +78,7 @@ void NcclCommunicator::finish(const char* what) {
 void NcclCommunicator::refuse_revoked() {
   if (!revoked_) return;
   check_others_();
-  raise<DeviceError>("rank {}: a call behind the end of the ranks' communication", rank_);
+  raise<DeviceError>("rank {}: a call after the end of the ranks' communication", rank_);
 }
 
 void NcclCommunicator::exchange(const Exec& exec, std::span<const kernels::NcclMessage> messages) {

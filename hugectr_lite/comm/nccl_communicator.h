@@ -2,7 +2,7 @@
 // a GPU at the same time may keep each other from running. It moves bytes between any two ranks, on
 // the stream that it is given; sums are this project's own, but for all_reduce().
 //
-// NCCL is told never to block: a call is asked for its end, with a limit, and all that waits
+// NCCL is non-blocking here: a call is polled until it ends, up to a limit, so a waiting rank
 // learns of other ranks' failures.
 #pragma once
 

@@ -33,8 +33,8 @@ PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
       hosts_(apart_ ? *apart_ : host),
       world_(std::move(world)) {
   for (const kernels::RankPlace& place : places_) size_ += place.process == own().process ? 1 : 0;
-  if (size_ > kernels::kMostPeers)
-    raise<CommError>("{} ranks in one process, at most {}", size_, kernels::kMostPeers);
+  if (size_ > kernels::kMaxPeers)
+    raise<CommError>("{} ranks in one process, at most {}", size_, kernels::kMaxPeers);
   const bool first = !world_;  // else the rank leaves by the one that this is made from
   try {
     introduce(host);
@@ -51,7 +51,7 @@ PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
 
 PeerGroup::~PeerGroup() { destroy_events(); }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 void PeerGroup::destroy_events() noexcept {
   cuda::Failure ignored;
   for (void* const event : own_events_)
@@ -61,7 +61,7 @@ void PeerGroup::destroy_events() noexcept {
 void PeerGroup::introduce(Communicator& host) {
   const bool first = !world_;
   words_memory_ =
-      DeviceMemory(table_, (kernels::kPeerWords + kernels::kMostPeers + 1) * sizeof(uint32_t));
+      DeviceMemory(table_, (kernels::kPeerWords + kernels::kMaxPeers + 1) * sizeof(uint32_t));
   table_.zero(words_memory_.data(), words_memory_.size(), nullptr);
   table_.stream_synchronize(nullptr);
   for (void*& event : own_events_) table_.event_create(&event);
@@ -97,7 +97,7 @@ void PeerGroup::try_links() {
   const Exec exec{.device = Device::kCuda, .cuda = &table_};
   const auto mark_of = [](int local) { return 0x6c696e6bu + static_cast<uint32_t>(local); };
   constexpr size_t kWord = sizeof(uint32_t), kTried = kernels::kPeerWords * kWord;
-  std::byte* const own_mark = words_memory_.data() + kTried + kernels::kMostPeers * kWord;
+  std::byte* const own_mark = words_memory_.data() + kTried + kernels::kMaxPeers * kWord;
   const uint32_t mark = mark_of(own().local);
   table_.copy(own_mark, &mark, kWord, nullptr);
   kernels::Peers to = words_;
@@ -110,16 +110,15 @@ void PeerGroup::try_links() {
     }
   }
   hosts_.barrier();  // throws the error of a rank that has failed
-  std::array<uint32_t, kernels::kMostPeers> came{};
+  std::array<uint32_t, kernels::kMaxPeers> came{};
   table_.copy(came.data(), words_memory_.data() + kTried, came.size() * kWord, nullptr);
   table_.stream_synchronize(nullptr);
   for (int q = 0; q < size_; ++q)
     if (came[index_of(q)] != mark_of(q))
       raise<DeviceError>(
           "what GPU {} writes does not arrive in the memory of GPU {}, though the driver grants "
-          "access: expected "
-          "{:#x}, found {:#x}; an IOMMU that translates addresses (intel_iommu, amd_iommu) does "
-          "that to GPUs on a bus",
+          "access: expected {:#x}, found {:#x}; an IOMMU that translates addresses (intel_iommu, "
+          "amd_iommu) does that to GPUs on a bus",
           devices_[index_of(q)], device_, mark_of(q), came[index_of(q)]);
 }
 
@@ -131,14 +130,14 @@ kernels::Peers PeerGroup::peers(const std::vector<const void*>& at) const {
   return peers;
 }
 
-void PeerGroup::meet(const Exec& exec) {
+void PeerGroup::rendezvous(const Exec& exec) {
   if (size_ == 1) return;
-  if (!kernels::stream_captures(exec)) return meet_by_events(exec);
+  if (!kernels::stream_captures(exec)) return rendezvous_by_events(exec);
   kernels::peer_signal(exec, words_);
   kernels::peer_wait(exec, words_, world_->stop.get());
 }
 
-void PeerGroup::meet_by_events(const Exec& exec) {
+void PeerGroup::rendezvous_by_events(const Exec& exec) {
   turn_ = 1 - turn_;
   table_.event_record(own_events_[turn_], exec.stream);
   hosts_.barrier();  // everybody has recorded

@@ -57,7 +57,7 @@ class PeerGroup {
   // This process's ranks of a list of one place for each rank.
   [[nodiscard]] kernels::Peers peers(const std::vector<const void*>& at) const;
   // Holds the stream back until all that was put on the ranks' streams before is done.
-  void meet(const Exec& exec);
+  void rendezvous(const Exec& exec);
   // Counts this rank as gone, and waits until the others are; for at most a minute, because a rank
   // may have died.
   void leave() noexcept;
@@ -65,7 +65,7 @@ class PeerGroup {
  private:
   void introduce(Communicator& host);
   void try_links();
-  void meet_by_events(const Exec& exec);
+  void rendezvous_by_events(const Exec& exec);
   void destroy_events() noexcept;
 
   const std::vector<kernels::RankPlace> places_;

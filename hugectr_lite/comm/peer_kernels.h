@@ -9,19 +9,19 @@
 
 namespace hlite::kernels {
 
-inline constexpr int kMostPeers = 32;  // in a process
-inline constexpr int kMostGpus = 128;  // of a run
+inline constexpr int kMaxPeers = 32;  // in a process
+inline constexpr int kMaxGpus = 128;  // of a run
 
 // A place in the memory of each of a process's ranks, which count among themselves.
 struct Peers {
   int rank = 0, count = 1;  // this rank; all of the process
-  std::byte* at[kMostPeers] = {};
+  std::byte* at[kMaxPeers] = {};
 };
 
-// The words that ranks raise to tell each other how far they are, [kMostPeers + 1] uint32 of each
-// rank, zero at first: word q is rank q's, the last one counts what this rank has told. As the
-// count lies in device memory, a captured signal tells something new at each launch.
-inline constexpr size_t kPeerWords = kMostPeers + 1;
+// The signal counters of ranks, [kMaxPeers + 1] uint32 of each rank, zero at first: word q is rank
+// q's, the last one counts the signals that this rank has sent. As the count lies in device memory,
+// a captured signal sends a new value at each launch.
+inline constexpr size_t kPeerWords = kMaxPeers + 1;
 
 // Lets the current device reach memory of `device`. Throws where the hardware cannot.
 inline const Kernel<void(int /*device*/)> reach_peer{"reach_peer"};
@@ -36,10 +36,10 @@ inline const Kernel<bool()> stream_captures{"stream_captures"};
 // device.
 inline const Kernel<bool()> stream_is_idle{"stream_is_idle"};
 
-// Tells all ranks that what was put on this stream before is done.
+// Signals to all ranks that the earlier work of this stream is done.
 inline const Kernel<void(Peers /*words*/)> peer_signal{"peer_signal"};
-// Holds the stream back until all ranks have told as often as this one, or *stop is not 0. The only
-// kernel that waits; it occupies one block.
+// Holds the stream back until all ranks have signalled as often as this one, or *stop is not 0. The
+// only kernel that waits; it occupies one block.
 inline const Kernel<void(Peers /*words*/, const uint32_t* /*stop*/)> peer_wait{"peer_wait"};
 
 // Progress that a run on a GPU reports to its host.
@@ -60,7 +60,7 @@ struct SummedWords {
 // The addends of a sum, in this order: words in memory that this GPU reaches.
 struct Addends {
   int count = 0;
-  const std::byte* at[kMostGpus] = {};
+  const std::byte* at[kMaxGpus] = {};
 };
 // Word i of every place of `to` that is not null <- the sum of those of the addends, one of which
 // may lie there.

@@ -146,9 +146,8 @@ std::string PeerLinks::warning() const {
   }
   return fmt::format(
       "{} of {} pairs of GPUs reach each other over the bus (PCIe) only: {}; expected NVLink, "
-      "since "
-      "exchanges and sums wait for the slowest pair: eight A100 on a bus were seen to train a DLRM "
-      "48 times slower than with NVLink",
+      "since exchanges and sums wait for the slowest pair: eight A100 on a bus were seen to train "
+      "a DLRM 48 times slower than with NVLink",
       n, all, fmt::join(pairs, ", "));
 }
 

@@ -1,7 +1,7 @@
 // Direct loads and stores between GPUs of one process.
 //
-// Order between GPUs: a signal is a release store at system scope behind all that its stream did
-// before, a wait an acquire load at system scope (PTX memory model); everything else is plain. Each
+// Order between GPUs: a signal is a release store at system scope after all earlier work of its
+// stream, a wait an acquire load at system scope (PTX memory model); everything else is plain. Each
 // pair of ranks has a word of its own, since neighbouring bytes of one word would be written at the
 // same time.
 #include <cuda/atomic>
@@ -14,7 +14,7 @@
 namespace hlite::gpu {
 namespace {
 
-using kernels::kMostPeers;
+using kernels::kMaxPeers;
 using kernels::Peers;
 
 constexpr int kThreads = 256;
@@ -22,7 +22,7 @@ constexpr int64_t kPackBytes = 16;
 
 // Looks at a peer's word between two looks at the host's, each of which is a way over the bus and
 // back.
-constexpr unsigned kLooksAtHost = 16;
+constexpr unsigned kHostCheckInterval = 16;
 
 struct alignas(kPackBytes) BytePack {
   uint32_t word[4];
@@ -37,11 +37,11 @@ __device__ inline uint32_t* words_of(const Peers& peers, int rank) {
 __device__ inline int64_t grid_thread() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t grid_threads() { return int64_t{gridDim.x} * blockDim.x; }
 
-__global__ void __launch_bounds__(kMostPeers) signal_kernel(Peers words) {
-  uint32_t* const told = words_of(words, words.rank) + kMostPeers;
-  const uint32_t now = *told + 1;
+__global__ void __launch_bounds__(kMaxPeers) signal_kernel(Peers words) {
+  uint32_t* const signals = words_of(words, words.rank) + kMaxPeers;
+  const uint32_t now = *signals + 1;
   __syncthreads();
-  if (threadIdx.x == 0) *told = now;
+  if (threadIdx.x == 0) *signals = now;
   __threadfence_system();
   const int peer = static_cast<int>(threadIdx.x);
   if (peer < words.count)
@@ -49,15 +49,15 @@ __global__ void __launch_bounds__(kMostPeers) signal_kernel(Peers words) {
 }
 
 // Counts may wrap around: only differences count.
-__global__ void __launch_bounds__(kMostPeers) wait_kernel(Peers words, const uint32_t* stop) {
+__global__ void __launch_bounds__(kMaxPeers) wait_kernel(Peers words, const uint32_t* stop) {
   uint32_t* const mine = words_of(words, words.rank);
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= words.count) return;
-  const uint32_t told = mine[kMostPeers];
+  const uint32_t signals = mine[kMaxPeers];
   for (unsigned look = 0;; ++look) {
     const uint32_t seen = Word(mine[peer]).load(::cuda::std::memory_order_acquire);
-    if (static_cast<int32_t>(seen - told) >= 0) return;
-    if (look % kLooksAtHost == 0 &&
+    if (static_cast<int32_t>(seen - signals) >= 0) return;
+    if (look % kHostCheckInterval == 0 &&
         Word(*const_cast<uint32_t*>(stop)).load(::cuda::std::memory_order_relaxed) != 0)
       return;
     __nanosleep(100);
@@ -214,12 +214,11 @@ bool stream_is_idle(cudaStream_t stream) {
 }
 
 void peer_signal(cudaStream_t stream, Peers words) {
-  launch({.name = "peer_signal", .block = dim3(kMostPeers), .stream = stream}, signal_kernel,
-         words);
+  launch({.name = "peer_signal", .block = dim3(kMaxPeers), .stream = stream}, signal_kernel, words);
 }
 
 void peer_wait(cudaStream_t stream, Peers words, const uint32_t* stop) {
-  launch({.name = "peer_wait", .block = dim3(kMostPeers), .stream = stream}, wait_kernel, words,
+  launch({.name = "peer_wait", .block = dim3(kMaxPeers), .stream = stream}, wait_kernel, words,
          stop);
 }
 

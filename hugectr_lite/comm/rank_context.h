@@ -11,7 +11,7 @@ class DeviceCommunicator;
 
 // `world` is null where nothing is exchanged: a run of one rank, or a model that is only looked at
 // (--check). Its topology is `topology`. `devices`: of the same ranks, where they are GPUs; then
-// `world` is for what hosts tell each other.
+// `world` is for messages between hosts.
 struct RankContext {
   int rank = 0;
   std::shared_ptr<const Topology> topology = std::make_shared<Topology>(std::vector<int>{1});

@@ -21,14 +21,14 @@ ThreadCommunicator::~ThreadCommunicator() = default;
 
 void ThreadCommunicator::barrier() { group_->wait_for_all(rank()); }
 
-void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
                                Consume consume) {
-  account(send, room);
+  account(send, buffers);
   group_->post(rank()).send = send;
   try {
     group_->wait_for_all(rank());
-    read_all(room, consume);
-    // Nobody may change what it sends before all have read it.
+    read_all(buffers, consume);
+    // No rank may change what it sends before all have read it.
     group_->wait_for_all(rank());
   } catch (...) {
     group_->wait_for_readers();
@@ -36,12 +36,12 @@ void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const
   }
 }
 
-void ThreadCommunicator::read_all(std::span<const Bytes> room, Consume consume) {
+void ThreadCommunicator::read_all(std::span<const Bytes> buffers, Consume consume) {
   group_->begin_reading();
   try {
     for (int q = 0; q < size(); ++q) {
       const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank())];
-      account_received(q, bytes.size(), room);
+      account_received(q, bytes.size(), buffers);
       consume(q, bytes);
     }
   } catch (const std::exception& error) {
@@ -118,7 +118,7 @@ class RankThreads {
   }
   void rethrow() const {
     if (own_) std::rethrow_exception(own_);
-    if (told_) std::rethrow_exception(told_);
+    if (of_others_) std::rethrow_exception(of_others_);
   }
 
  private:
@@ -127,7 +127,7 @@ class RankThreads {
   void keep(const std::exception& error) {
     const bool of_others = dynamic_cast<const CommError*>(&error) != nullptr;
     const std::lock_guard lock(mutex_);
-    if (std::exception_ptr& first = of_others ? told_ : own_; !first)
+    if (std::exception_ptr& first = of_others ? of_others_ : own_; !first)
       first = std::current_exception();
     if (dynamic_cast<const TimeoutError*>(&error) && late_.empty()) late_ = error.what();
     changed_.notify_all();
@@ -136,8 +136,8 @@ class RankThreads {
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t ended_ = 0;
-  std::string late_;               // message of the first TimeoutError
-  std::exception_ptr own_, told_;  // the first of either kind
+  std::string late_;                    // message of the first TimeoutError
+  std::exception_ptr own_, of_others_;  // the first of either kind
 };
 
 }  // namespace

@@ -21,14 +21,14 @@ class ThreadCommunicator final : public HostCommunicator {
   ~ThreadCommunicator() override;
 
   void barrier() override;
-  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
              Consume consume) override;
   std::unique_ptr<HostCommunicator> part(int colour) override;
   void abort(const std::string& reason) noexcept override;
   [[nodiscard]] bool aborted() const override;
 
  private:
-  void read_all(std::span<const Bytes> room, Consume consume);
+  void read_all(std::span<const Bytes> buffers, Consume consume);
 
   const std::shared_ptr<ThreadGroup> group_;
 };

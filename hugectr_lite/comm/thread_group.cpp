@@ -16,7 +16,7 @@ namespace {
 
 // Ranks arrive within microseconds of each other when each has a core of its own.
 constexpr int kSpins = 64;
-constexpr std::chrono::milliseconds kBetweenLooks{50};
+constexpr std::chrono::milliseconds kCheckInterval{50};
 
 // std::atomic::wait() has no time limit. Returns false when that has passed.
 bool sleep_while(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::nanoseconds most) {
@@ -77,7 +77,7 @@ void ThreadGroup::wait_long(int rank, uint32_t generation) {
   LongWait listed(*state_, run_rank);
   while (generation_.load(std::memory_order_acquire) == generation && !state_->aborted) {
     ++sleepers_;
-    const bool woken = sleep_while(generation_, generation, kBetweenLooks);
+    const bool woken = sleep_while(generation_, generation, kCheckInterval);
     --sleepers_;
     if (woken) continue;
     listed.enter();

@@ -50,7 +50,7 @@ class LongWait {
 
 class ThreadGroup {
  public:
-  // A group of `size` ranks that is told of aborts.
+  // A group of `size` ranks that is notified of aborts.
   static std::shared_ptr<ThreadGroup> make(int size, std::shared_ptr<AbortState> state);
 
   // Data that a rank shows to the others between two barriers.
@@ -69,9 +69,9 @@ class ThreadGroup {
   void wait_for_all(int rank);
   void wake();
 
-  // Reading what others posted. An abort lets ranks out of their call early, and what they posted
-  // goes with them: so nobody begins to read after an abort, and whoever leaves a call because of
-  // one waits until all who had begun are done.
+  // Reads what other ranks posted. An abort lets ranks leave their call early, and what they posted
+  // goes with them. So no rank begins to read after an abort, and a rank that leaves a call because
+  // of one waits until all readers are done.
   void begin_reading();
   void end_reading() { readers_.fetch_sub(1); }
   void wait_for_readers() const;

@@ -20,9 +20,9 @@ std::chrono::milliseconds comm_time_limit() {
 }
 
 Wait::Clock::duration Wait::so_far() {
-  constexpr Clock::duration kMostBetweenLooks = std::chrono::seconds(1);
+  constexpr Clock::duration kMaxCheckInterval = std::chrono::seconds(1);
   const auto now = Clock::now();
-  waited_ += std::min(now - std::exchange(last_, now), kMostBetweenLooks);
+  waited_ += std::min(now - std::exchange(last_, now), kMaxCheckInterval);
   return waited_;
 }
 

@@ -10,11 +10,12 @@
 
 namespace hlite::config {
 
-enum class SlotSpread { kDistributed, kLocalized };
+enum class SlotDistribution { kDistributed, kLocalized };
 
 struct SparseInputConfig {
   std::string top;
-  SlotSpread type = SlotSpread::kDistributed;  // of the dialect; the embedding's own type counts
+  SlotDistribution type =
+      SlotDistribution::kDistributed;  // of the dialect; the embedding's own type counts
   int64_t slot_num = 0;
   int64_t max_feature_num_per_sample = 0;
   int64_t max_nnz = 0;

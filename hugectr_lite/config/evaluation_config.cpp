@@ -9,7 +9,7 @@
 namespace hlite::config {
 namespace {
 
-constexpr int64_t kMostEvaluations = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxEvaluations = std::numeric_limits<int32_t>::max();
 
 void declare_watch(Block& s, const EvaluationConfig& evaluation, WatchConfig& watch) {
   std::vector<std::string> names = {kAuc, kAverageLoss, kAucMinusLoss};
@@ -22,7 +22,7 @@ void declare_watch(Block& s, const EvaluationConfig& evaluation, WatchConfig& wa
           "The metric; one of `eval_metrics` that is taken per group is possible too.",
           otherwise("`\"AUC\"`"),
           [&](const JsonNode& node) { watch.monitor = to_choice(node, names); });
-  s.integer("patience", &watch.patience, {1, kMostEvaluations},
+  s.integer("patience", &watch.patience, {1, kMaxEvaluations},
             "Evaluations in a row without improvement.");
   s.number("min_delta", &watch.min_delta, {.min = 0},
            "The least difference that is an improvement.");

@@ -62,7 +62,7 @@ class CountingIterator {
 struct Expectation {
   char separator;
   const char* at_separator;
-  const char* behind_it;
+  const char* text_after;
 };
 constexpr Expectation kAtStart{0, "", "a value"};
 constexpr Expectation kAfterRoot{0, "", "the end of the text"};
@@ -155,7 +155,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     if (error.id == kNumberOverflow) {
       fail_expected_at(start, "a number in the range of a double", shown(start));
     }
-    const bool string_allowed = expected == next_.behind_it && next_.behind_it[0] == 'a';
+    const bool string_allowed = expected == next_.text_after && next_.text_after[0] == 'a';
     if (string_allowed && start < cursor_.text.size() && cursor_.text[start] == '"') {
       fail_string(start, expected);
     }
@@ -171,11 +171,11 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   // The token after done_.
   [[nodiscard]] Token token() const {
     size_t at = skip_blank(done_);
-    if (next_.separator == 0) return {at, next_.behind_it};
+    if (next_.separator == 0) return {at, next_.text_after};
     if (at == cursor_.text.size() || cursor_.text[at] != next_.separator) {
       return {at, next_.at_separator};
     }
-    return {skip_blank(at + 1), next_.behind_it};
+    return {skip_blank(at + 1), next_.text_after};
   }
 
   [[nodiscard]] size_t skip_blank(size_t at) const {

@@ -361,7 +361,7 @@ int64_t SolverConfig::ranks() const {
   return static_cast<int64_t>(count);
 }
 
-int64_t SolverConfig::most_ranks_of_a_node() const {
+int64_t SolverConfig::max_ranks_of_a_node() const {
   size_t most = 0;
   for (const auto& row : gpu) most = std::max(most, row.size());
   return static_cast<int64_t>(most);

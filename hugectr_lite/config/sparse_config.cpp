@@ -76,10 +76,10 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
 
 void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   s.name("top", &sparse.top, "Name of the input, which embeddings take as `bottom`.", kRequired);
-  s.choice(
-      "type", &sparse.type,
-      {{"DistributedSlot", SlotSpread::kDistributed}, {"LocalizedSlot", SlotSpread::kLocalized}},
-      "Accepted, without effect: the type of the embedding counts.");
+  s.choice("type", &sparse.type,
+           {{"DistributedSlot", SlotDistribution::kDistributed},
+            {"LocalizedSlot", SlotDistribution::kLocalized}},
+           "Accepted, without effect: the type of the embedding counts.");
   s.integer("slot_num", &sparse.slot_num, kKeys, "Number of slots. Each has a table.", kRequired);
   s.value("nnz_per_slot",
           {range_text(kKeys) + ", or a list of such",

@@ -102,7 +102,7 @@ struct SolverConfig {
     return eval_batches > 0 ? eval_batches * batchsize_eval : std::numeric_limits<int64_t>::max();
   }
   [[nodiscard]] int64_t ranks() const;
-  [[nodiscard]] int64_t most_ranks_of_a_node() const;
+  [[nodiscard]] int64_t max_ranks_of_a_node() const;
   // Returns true if there are other ranks, whose keys all get.
   [[nodiscard]] bool gathers_keys() const { return input == InputWay::kBroadcast && ranks() > 1; }
 };

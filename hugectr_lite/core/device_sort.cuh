@@ -1,4 +1,4 @@
-// Device-wide sorts and scans of CUB, behind functions whose file is the only one to compile them.
+// Wrappers around CUB's device-wide sorts and scans, which are compiled in one file only.
 //
 // All run on `stream`, allocate nothing and can be captured. `temporary` is device memory of at
 // least as many bytes as the function's *_bytes() says for as many elements or more.

@@ -31,7 +31,7 @@ FolderKind folder_kind(uint64_t number, std::string* name) {
   return FolderKind::kLocal;
 }
 
-DiskFolder look_at_folder(const std::string& path) {
+DiskFolder inspect_folder(const std::string& path) {
   DiskFolder folder;
   struct statfs of = {};
   std::error_code error;

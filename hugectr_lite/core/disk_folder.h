@@ -15,7 +15,7 @@ struct DiskFolder {
   std::string file_system;  // "nfs"; empty: one of no special kind
   int64_t free_bytes = 0;   // for a process without privileges
 };
-DiskFolder look_at_folder(const std::string& path);
+DiskFolder inspect_folder(const std::string& path);
 
 // Classifies a file system by its number in statfs(2). Sets *name if it is a known one.
 FolderKind folder_kind(uint64_t number, std::string* name = nullptr);

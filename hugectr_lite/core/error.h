@@ -1,5 +1,5 @@
 // The error family. Messages say where, what was expected and what was found; main() prints them
-// once and exits with the error's code. Nobody catches to log and rethrow.
+// once and exits with the error's code. No function catches only to log and rethrow.
 #pragma once
 
 #include <fmt/core.h>

@@ -17,7 +17,7 @@
 namespace hlite {
 namespace {
 // One call moves at most this much: Linux stops at 2 GiB, and errors name a nearer offset.
-constexpr size_t kMostPerCall = size_t{64} << 20;
+constexpr size_t kMaxPerCall = size_t{64} << 20;
 constexpr const char* kOld = ".tmp.old";
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -62,7 +62,7 @@ void ReadFile::read(int64_t offset, std::span<std::byte> out) const {
   int64_t at = offset;
   while (!out.empty()) {
     const ssize_t got =
-        pread(fd_.get(), out.data(), std::min(out.size(), kMostPerCall), static_cast<off_t>(at));
+        pread(fd_.get(), out.data(), std::min(out.size(), kMaxPerCall), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_read(path_, bytes, offset, reason(errno));
     if (got == 0)
@@ -101,7 +101,7 @@ bool WriteFile::set_direct(bool on) {
 void WriteFile::write(std::span<const std::byte> bytes) {
   HLITE_CHECK(fd_.get() >= 0, "{} is closed", path_);
   while (!bytes.empty()) {
-    size_t size = std::min(bytes.size(), kMostPerCall);
+    size_t size = std::min(bytes.size(), kMaxPerCall);
     const bool wanted = !refuses_direct_ && size >= kDirectBytes &&
                         static_cast<size_t>(offset_) % kDirectAlign == 0 &&
                         reinterpret_cast<uintptr_t>(bytes.data()) % kDirectAlign == 0;
@@ -175,19 +175,19 @@ std::string resolve_path(const std::string& directory, const std::string& path, 
   namespace fs = std::filesystem;
   const fs::path given(path);
   if (given.is_absolute()) return path;
-  const fs::path beside = fs::path(directory) / given;
+  const fs::path relative = fs::path(directory) / given;
   std::error_code ignored;
-  if (use == PathUse::kInput && !fs::exists(beside, ignored) && fs::exists(given, ignored))
+  if (use == PathUse::kInput && !fs::exists(relative, ignored) && fs::exists(given, ignored))
     return path;
-  return beside.lexically_normal().string();
+  return relative.lexically_normal().string();
 }
 
 bool is_ambiguous(const std::string& directory, const std::string& path) {
   namespace fs = std::filesystem;
-  const fs::path beside = fs::path(directory) / path;  // the path itself when absolute
+  const fs::path relative = fs::path(directory) / path;  // the path itself when absolute
   std::error_code ignored;
-  return fs::exists(beside, ignored) && fs::exists(path, ignored) &&
-         !fs::equivalent(beside, path, ignored);
+  return fs::exists(relative, ignored) && fs::exists(path, ignored) &&
+         !fs::equivalent(relative, path, ignored);
 }
 
 bool is_device_or_pipe(const std::string& path) {

@@ -4,7 +4,7 @@
 // they can be tested on bytes in memory and on files that fail at a chosen byte.
 //
 // Replacing a file or directory so that a crash at any moment leaves the old or the new one:
-//   1. write everything under a temporary name beside the final one, fsync files and directory;
+//   1. write everything under a temporary name in the same folder, fsync files and directory;
 //   2. replace_path(): a file by rename(); a directory by renameat2(RENAME_EXCHANGE) where kernel
 //      and file system know it, else
 //        rename final -> final.tmp.old,  rename temporary -> final,  remove final.tmp.old;
@@ -70,7 +70,7 @@ class ReadFile final : public ByteSource {
   // Bytes when it was opened.
   [[nodiscard]] int64_t size() const override { return size_; }
   void read(int64_t offset, std::span<std::byte> out) const override;
-  // Tells the kernel that [offset, offset + bytes) is wanted soon. Never fails.
+  // Hints to the kernel that [offset, offset + bytes) is read soon. Never fails.
   void will_need(int64_t offset, int64_t bytes) const;
 
  private:
@@ -82,7 +82,7 @@ class ReadFile final : public ByteSource {
 // A new (or emptied) file that is written from front to back.
 //
 // Writes of kDirectBytes and more, from memory and at an offset that are multiples of kDirectAlign,
-// pass the page cache (O_DIRECT) where the file system can: nobody reads large results back at
+// pass the page cache (O_DIRECT) where the file system can: large results are not read back at
 // once, and filling fresh pages for them costs more than the disk does.
 class WriteFile final : public ByteSink {
  public:

@@ -77,8 +77,8 @@ bool FileLock::open() {
   do locked = flock(fd.get(), LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK) {
-    constexpr size_t kMost = 512;
-    std::array<char, kMost> text{};
+    constexpr size_t kMax = 512;
+    std::array<char, kMax> text{};
     const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
     holder_ = size > 0 ? std::string(text.data(), static_cast<size_t>(size)) : "another process";
     return true;

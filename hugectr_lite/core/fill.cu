@@ -1,4 +1,4 @@
-// Kernels that give arrays their first values.
+// Kernels that set the initial values of arrays.
 //
 // Uniform numbers: a thread makes the four words of one Philox block, about 110 integer
 // instructions for 16 bytes. An H200 can issue those at about the rate at which its memory takes

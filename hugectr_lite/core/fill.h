@@ -1,4 +1,4 @@
-// First values of arrays in a GPU's memory.
+// Initial values of arrays in a GPU's memory.
 #pragma once
 
 #include <cstdint>

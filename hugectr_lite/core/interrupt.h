@@ -22,7 +22,7 @@ class InterruptGuard {
   std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 
-// While it lives, writing to a pipe that nobody reads any more fails instead of ending the process:
+// While it lives, writing to a closed pipe fails instead of ending the process:
 // a run is worth more than its lines of progress.
 class BrokenPipeGuard {
  public:

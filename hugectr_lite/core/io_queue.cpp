@@ -214,14 +214,14 @@ BufferedQueue::~BufferedQueue() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  asked_.notify_one();
+  requested_.notify_one();
   thread_.join();
 }
 
 void BufferedQueue::serve_all() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    asked_.wait(lock, [&] { return stop_ || !requests_.empty(); });
+    requested_.wait(lock, [&] { return stop_ || !requests_.empty(); });
     if (stop_) return;
     const IoRequest r = requests_.front();
     requests_.pop_front();
@@ -242,7 +242,7 @@ size_t BufferedQueue::submit(std::span<const IoRequest> requests) {
                      requests.begin() + static_cast<std::ptrdiff_t>(n));
     in_flight_ += static_cast<int64_t>(n);
   }
-  asked_.notify_one();
+  requested_.notify_one();
   for (const IoRequest& r : requests.first(n))
     if (!r.writes) posix_fadvise(file_.get(), r.offset, r.bytes, POSIX_FADV_WILLNEED);
   return n;

@@ -124,7 +124,7 @@ class BufferedQueue final : public IoQueue {
   IoQueueOptions options_;
   FileDescriptor file_;
   std::mutex mutex_;
-  std::condition_variable asked_, answered_;
+  std::condition_variable requested_, answered_;
   std::deque<IoRequest> requests_;
   std::deque<IoCompletion> done_;
   int64_t in_flight_ = 0;

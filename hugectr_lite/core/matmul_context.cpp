@@ -24,7 +24,7 @@ MatmulContext::~MatmulContext() {
   if (!context_) return;
   try {
     kernels::matmul_destroy(gpu_only(*gpu_), context_);
-  } catch (const DeviceError&) {  // a destructor has nobody to tell
+  } catch (const DeviceError&) {  // a destructor cannot report errors
   }
 }
 

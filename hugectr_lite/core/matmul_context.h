@@ -33,8 +33,8 @@ inline const Kernel<void(void* /*matmul*/)> matmul_destroy{"matmul_destroy"};
 inline constexpr int64_t kMatmulBytes = int64_t{40} << 20;
 
 // Belongs to the device that is current when it is made, and to one stream; Exec::matmul borrows
-// it. The first call of each shape on it searches an
-// algorithm, which no CUDA graph may capture; later calls allocate nothing.
+// it. The first call of each shape on it searches an algorithm, which no CUDA graph may capture;
+// later calls allocate nothing.
 class MatmulContext {
  public:
   MatmulContext() = default;

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kPage = 4096;
-// From here on memory comes from the kernel, as zeros that nobody has to write.
+// From here on memory comes from the kernel, already zeroed.
 constexpr size_t kMapThreshold = size_t{128} << 10;
 
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }

@@ -1,7 +1,7 @@
 // HostMemory: zeroed, 64-byte aligned bytes with one owner.
 //
 // Large blocks come straight from the kernel and ask for huge pages: embedding tables are read and
-// written at random rows, and with 4 KiB pages most of that time goes into page-table walks.
+// written at random rows, and with 4 KiB pages page-table walks dominate.
 #pragma once
 
 #include <cstddef>

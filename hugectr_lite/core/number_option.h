@@ -8,7 +8,7 @@
 namespace hlite {
 
 // The most threads that a program may be given.
-inline constexpr int64_t kMostThreads = 4096;
+inline constexpr int64_t kMaxThreads = 4096;
 
 // A check of an option: "expected a whole number from 1 to 4096, found "-5"".
 CLI::Validator whole_number(int64_t least, int64_t most = INT64_MAX);

@@ -8,8 +8,8 @@
 
 namespace hlite {
 
-// Nothing where the text is no number, has something behind it, or does not fit `T`. `base`: of
-// integers.
+// Returns nullopt if the text is not a number, has trailing characters or does not fit `T`. `base`:
+// of integers.
 template <typename T>
 std::optional<T> parse_number(std::string_view text, [[maybe_unused]] int base = 10) {
   T value{};

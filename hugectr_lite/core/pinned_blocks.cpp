@@ -10,9 +10,9 @@ namespace hlite {
 PinnedBlocks::PinnedBlocks(const cuda::Backend* gpu, std::span<const std::span<std::byte>> blocks)
     : gpu_(gpu) {
   if (!gpu) return;
-  constexpr size_t kMost = 1024;
+  constexpr size_t kMax = 1024;
   bool refused = false;
-  for (const auto block : blocks.first(std::min(blocks.size(), kMost))) {
+  for (const auto block : blocks.first(std::min(blocks.size(), kMax))) {
     if (block.empty()) continue;
     cuda::Failure why;
     if (gpu->pin.entry(&why, block.data(), block.size()))
@@ -22,7 +22,7 @@ PinnedBlocks::PinnedBlocks(const cuda::Backend* gpu, std::span<const std::span<s
   }
 }
 
-// Also on the way out of a failure: there is nobody to tell of another one.
+// Also runs during stack unwinding, where a second error cannot be reported.
 PinnedBlocks::~PinnedBlocks() {
   if (!gpu_) return;
   cuda::Failure ignored;

@@ -1,4 +1,4 @@
-// PinnedBlocks: host memory of somebody else's, page-locked while this lives, so that a GPU's
+// PinnedBlocks: another owner's host memory, page-locked while this lives, so that a GPU's
 // copies from it overlap with work.
 #pragma once
 

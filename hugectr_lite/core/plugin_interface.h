@@ -96,7 +96,7 @@ struct KernelEntry {
 };
 
 struct Plugin {
-  const char* build;  // stays first: nothing behind it is read where it is another one
+  const char* build;  // stays first: if it differs, no later field is read
   const DeviceFunctions* device;
   const KernelEntry* kernels;
   int64_t kernel_count;

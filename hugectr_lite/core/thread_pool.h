@@ -1,4 +1,4 @@
-// CPU threads behind one function.
+// ThreadPool: CPU threads that run parallel loops.
 //
 // Work is cut into tasks by the caller, never by the pool, so results do not depend on which thread
 // took which task. The calling thread works too. Nothing is allocated per call. A pool serves one

@@ -1,4 +1,4 @@
-// View<T, R>: a pointer and a shape, row-major, trivially copyable, owned by somebody else.
+// View<T, R>: a pointer and a shape, row-major, trivially copyable, not owning.
 #pragma once
 
 #include <cassert>

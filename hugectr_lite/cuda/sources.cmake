@@ -6,7 +6,7 @@ set(hlite_kernel_sources
   embedding/hashed_index.cu
   embedding/key_filter.cu
   embedding/lookup.cu
-  embedding/pool_rows.cu
+  embedding/requested_rows.cu
   embedding/routing.cu
   embedding/row_copies.cu
   embedding/sparse_update.cu

@@ -74,8 +74,9 @@ void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
   if (dims.size() != rank || dims.folded)
     config::fail_at(
         *node().find("bottom"),
-        fmt::format("expected a tensor of {} dimensions beside the batch, found \"{}\" of shape {}",
-                    rank, bottoms()[i], to_string(dims)));
+        fmt::format(
+            "expected a tensor of {} dimensions without the batch, found \"{}\" of shape {}", rank,
+            bottoms()[i], to_string(dims)));
 }
 
 void Layer::expect_equal_shapes(const std::vector<Dims>& dims) const {

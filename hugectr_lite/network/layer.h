@@ -49,7 +49,7 @@ struct LayerTensor {
   std::string name;
   Dims dims;
   BufferId value = kNoBuffer;
-  BufferId grad = kNoBuffer;           // of LayerIo::type; kNoBuffer: nobody needs it
+  BufferId grad = kNoBuffer;           // of LayerIo::type; kNoBuffer: not needed
   FloatType type = FloatType::kFloat;  // of the value: LayerIo::type, or of logits float
   int64_t columns = 0;                 // of a sample in memory: elements(dims), or more,
                                        // where zeros pad what an inner product reads
@@ -147,11 +147,11 @@ struct LayerIo {
   // The buffer where an inner product records which outputs its ReLU let pass, for backward to read
   // instead of the outputs. kNoBuffer: it reads the outputs.
   BufferId relu_mask = kNoBuffer;
-  // Gradients of weights are nobody's input until the update: they can have a lane of their own.
+  // No step reads gradients of weights before the update: they can have a lane of their own.
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
-  // Backward fusion. `below` is set when bottom 0 comes straight from an inner product that nobody
-  // else reads: this layer's data gradient then also applies that layer's ReLU and sums its bias
-  // gradient. That layer finds its own gradient finished: `dz_ready`.
+  // Backward fusion. `below` is set when bottom 0 comes straight from an inner product that no
+  // other layer reads: this layer's data gradient then also applies that layer's ReLU and sums its
+  // bias gradient. That layer finds its own gradient finished: `dz_ready`.
   struct Below {
     BufferId bias_grad = kNoBuffer;
     bool relu = false;
@@ -202,7 +202,7 @@ class Layer {
   void expect_bottoms(Block& s, size_t count) const;
   void expect_tops(Block& s, size_t count) const;
   void expect_one_each(Block& s) const;
-  // ConfigError unless bottom i has `rank` dimensions beside the batch.
+  // ConfigError unless bottom i has `rank` dimensions without the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
   // ConfigError unless all bottoms have the same shape.
   void expect_equal_shapes(const std::vector<Dims>& dims) const;

@@ -8,7 +8,8 @@
 #include "hugectr_lite/config/embedding_types.h"
 
 // clang-format off
-// Type in a config, and the function of layers/*.cpp that makes one. GROUP: the layers that it stands for.
+// Type in a config, and the function of layers/*.cpp that makes one. GROUP: the layers that it
+// stands for.
 #define HLITE_LAYERS(LAYER, GROUP)                           \
   LAYER("Add",                    make_add)                  \
   LAYER("BatchNorm",              make_batch_norm)           \
@@ -85,7 +86,7 @@ constexpr const char* kUnsupportedTypes[] = {
     config::fail_at(at, fmt::format("layer type \"{}\" is known, but not supported yet", type));
   if (config::embedding_type(type))
     config::fail_at(at, fmt::format("expected embedding layers before all dense layers, found "
-                                    "\"{}\" behind one",
+                                    "\"{}\" after one",
                                     type));
   auto known = layer_types();
   for (const auto& embedding : config::kEmbeddingTypes) known.emplace_back(embedding.name);

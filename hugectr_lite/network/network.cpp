@@ -233,7 +233,7 @@ void Network::check_labels(const LayerEntry& entry) const {
   }
 }
 
-// A tensor that nobody reads is most often a slip, and harmless: HugeCTR trains such a model too.
+// A tensor that no layer reads is usually a slip, and harmless: HugeCTR trains such a model too.
 void Network::find_unused() {
   const auto warn = [&](const config::JsonNode& at, const std::string& name) {
     warnings_.push_back(

@@ -57,7 +57,7 @@ struct NetworkSetup {
   BufferId capacity_exceeded = kNoBuffer;  // LayerIo's
 };
 
-// A tensor that training learns beside the parameters: <layer>.running_mean.
+// A tensor that training learns in addition to the parameters: <layer>.running_mean.
 struct RunningTensor {
   std::string name;
   Dims dims;

@@ -35,8 +35,8 @@ struct StepViews {
   const int64_t batch;
 };
 
-// Adds a step. A kNoBuffer among `reads` and `writes` is left out, and a step
-// that would write nothing is not added: nobody needs what it computes.
+// Adds a step. A kNoBuffer among `reads` and `writes` is left out, and a step that would write
+// nothing is not added: its result is not needed.
 inline void add_step(plan::Plan& plan, plan::Step step) {
   step.reads = plan::present(std::move(step.reads));
   step.writes = plan::present(std::move(step.writes));

@@ -22,7 +22,7 @@ namespace {
 
 // Rows of a tile of so many vectors of 16 columns: with a panel's vectors and a factor its sums
 // fill the registers.
-constexpr int most_rows(int vectors) { return vectors == 4 ? 6 : 12; }
+constexpr int max_rows(int vectors) { return vectors == 4 ? 6 : 12; }
 // Pairs of rows of a panel that are used before the next ones, so that they stay in L2.
 constexpr int64_t kBlockPairs = 1024;
 
@@ -92,7 +92,7 @@ constexpr auto tiles_of() {
   return []<int... kRows>(std::integer_sequence<int, kRows...>) {
     return std::array<Tile, sizeof...(kRows) + 1>{nullptr, tile<kRows + 1, kVectors>...};
   }
-  (std::make_integer_sequence<int, most_rows(kVectors)>{});
+  (std::make_integer_sequence<int, max_rows(kVectors)>{});
 }
 
 // All m rows of a, from `of` on, times a block of one panel's first columns.
@@ -100,7 +100,7 @@ template <int kVectors>
 void multiply_panel(const Bf16Sizes& s, const Strip& of, const Output& out) {
   static constexpr auto kTiles = tiles_of<kVectors>();
   // Tiles of nearly equal heights: a last one of a row or two would wait for its own sums.
-  const int64_t tiles = (s.m + most_rows(kVectors) - 1) / most_rows(kVectors);
+  const int64_t tiles = (s.m + max_rows(kVectors) - 1) / max_rows(kVectors);
   for (int64_t t = 0; t < tiles; ++t) {
     const int64_t row = s.m * t / tiles, rows = s.m * (t + 1) / tiles - row;
     kTiles[static_cast<size_t>(rows)]({of.a + row * s.k, s.k, of.panel, of.first, of.end},

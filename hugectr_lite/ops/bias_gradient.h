@@ -58,7 +58,7 @@ class BiasGradient {
  public:
   static constexpr int64_t kRows = 32;  // of a block: parts begin at multiples of it
 
-  // out: null where nobody wants it.
+  // out: null if not needed.
   BiasGradient(int64_t rows, int64_t columns, float* out)
       : columns_(columns), out_(out), sums_(out ? blocks_of(rows, kRows) : 0, columns) {}
 

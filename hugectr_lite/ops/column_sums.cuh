@@ -133,8 +133,8 @@ void run(const char* name, cudaStream_t stream, const Source& source, int64_t ro
   const dim3 block(across, kThreads / across);
   const int64_t column_blocks = (columns + across * kWidth - 1) / (across * kWidth);
   const int64_t fill = std::max<int64_t>(1, kBlocks / column_blocks);
-  const int64_t room = static_cast<int64_t>(scratch.size()) / columns;
-  const int64_t most = sums ? std::max<int64_t>(1, std::min(fill, room)) : fill;
+  const int64_t capacity = static_cast<int64_t>(scratch.size()) / columns;
+  const int64_t most = sums ? std::max<int64_t>(1, std::min(fill, capacity)) : fill;
   const int64_t batch = block.y * kBatch;  // rows that a block takes at once
   const int64_t rows_per_block = ((rows + most - 1) / most + batch - 1) / batch * batch;
   const int64_t row_blocks = (rows + rows_per_block - 1) / rows_per_block;

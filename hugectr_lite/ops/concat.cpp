@@ -16,7 +16,7 @@ template <typename T>
 using Blocks = std::span<const ColumnBlock<T>>;
 
 template <typename T>
-bool meet(const ColumnBlock<T>& a, const ColumnBlock<T>& b) {
+bool overlap(const ColumnBlock<T>& a, const ColumnBlock<T>& b) {
   return a.to_begin < b.to_begin + b.columns && b.to_begin < a.to_begin + a.columns;
 }
 
@@ -24,7 +24,7 @@ bool meet(const ColumnBlock<T>& a, const ColumnBlock<T>& b) {
 template <typename T>
 bool comes_first(Blocks<T> blocks, const ColumnBlock<T>& block) {
   return std::none_of(blocks.data(), &block,
-                      [&](const ColumnBlock<T>& before) { return meet(before, block); });
+                      [&](const ColumnBlock<T>& before) { return overlap(before, block); });
 }
 
 // Rows [begin, begin + out.dim(0)) of the blocks; S: T, or float where sums are rounded later.

@@ -3,7 +3,7 @@
 //
 // A thread owns a pack of neighbouring columns in a few rows and adds up the blocks that hold it; a
 // warp's packs lie side by side in the output, and so do their sources within a block. Packs need
-// every width and first column to be a multiple of their size; 13 dense features beside vectors of
+// every width and first column to be a multiple of their size; 13 dense features next to vectors of
 // 128 are copied element by element, and it takes the rows to have enough loads in flight.
 #include "hugectr_lite/ops/concat.h"
 

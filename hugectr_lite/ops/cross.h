@@ -1,4 +1,4 @@
-// Cross layers' passes over [B,n]: what is left of them beside products, which are those of
+// Cross layers' passes over [B,n]: their work other than products, which are those of
 // fully_connected.h.
 //
 //   low rank (Wang et al., DCN V2, 2021)   x' = x0 * h + x,      h = (x u) v + 1 b^T, or with a
@@ -33,7 +33,7 @@ template <typename T = float>
 void vector_cross_forward(const Exec& exec, MatrixOf<const T> x0, MatrixOf<const T> a,
                           VectorOf<const T> b, MatrixOf<const T> x, MatrixOf<T> y);
 
-// The gradient of x0, or null data where nobody wants it.
+// The gradient of x0, or null data if it is not needed.
 template <typename T>
 struct CrossInput {
   Matrix<T> dx0;

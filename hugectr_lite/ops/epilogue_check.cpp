@@ -64,7 +64,7 @@ std::string difference_of_sums(const EpilogueSample& expected, const FusedSample
 
 }  // namespace
 
-bool is_telling(const EpilogueSample& sample) { return largest(sample.product) > 0; }
+bool is_conclusive(const EpilogueSample& sample) { return largest(sample.product) > 0; }
 
 std::string difference(const EpilogueSample& expected, const FusedSample& got,
                        const ProductRounding& rounding) {

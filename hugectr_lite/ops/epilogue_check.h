@@ -37,8 +37,8 @@ struct FusedSample {
   std::vector<float> sums;    // as above; or empty
 };
 
-// Returns true if the sample could tell a wrong epilogue: it has a finite number other than 0.
-bool is_telling(const EpilogueSample& sample);
+// Returns true if the sample can reveal a wrong epilogue: it has a finite number other than 0.
+bool is_conclusive(const EpilogueSample& sample);
 
 // Empty where all agree, else the first number that does not, with what was expected and how far
 // off it may be:

@@ -64,8 +64,8 @@ int64_t forward_task_rows(int64_t batch, int threads) {
   return large ? kLargeForwardTask : task_rows(batch, threads, 2, kForwardTask);
 }
 
-// In an evaluation, where every task packs the weights: as many rows as row_product() packs at
-// once, and for small batches one task a thread.
+// Rows of a task in an evaluation, where every task packs the weights: as many as row_product()
+// packs at once, and for small batches one task a thread.
 constexpr int64_t kEvaluatedTask = 240;
 int64_t evaluated_task_rows(int64_t batch, int threads) {
   return task_rows(batch, threads, batch >= kEvaluatedTask * threads ? 2 : 1, kEvaluatedTask);

@@ -39,7 +39,7 @@ constexpr int64_t relu_mask_bytes(int64_t out) { return (out + 127) / 128 * 16; 
 // x [B,in], w [in,out], bias [out] or null data for none, y [B,out] overwritten. relu: negative and
 // zero results become 0; NaN stays NaN. y overlaps no input. Y: T, or float for logits. mask: [B,
 // relu_mask_bytes(out)], written when `relu` is set, aligned to 16 bytes; null data on the CPU or
-// where nobody reads it.
+// if it is not read.
 template <typename T = float, typename Y = T>
 void fully_connected_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
                              VectorOf<const Y> bias, bool relu, MatrixOf<Y> y,

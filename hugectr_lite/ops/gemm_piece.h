@@ -26,7 +26,7 @@ struct Product {
 void gemm_piece(const Product& product, StridedMatrix<const float> a, StridedMatrix<const float> b,
                 StridedMatrix<float> c);
 
-// Tells the library's own threads to stay away from products of the calling thread.
+// Keeps the library's own threads from products of the calling thread.
 void keep_single_threaded();
 
 }  // namespace hlite::ops

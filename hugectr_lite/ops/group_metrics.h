@@ -1,5 +1,6 @@
-// Evaluation metrics beside AUC and log loss (metrics.h), over a whole evaluation set: calibration,
-// and metrics of rankings, a group of samples (those of one user, of one query) at a time.
+// Evaluation metrics other than AUC and log loss (metrics.h), over a whole evaluation set:
+// calibration, and metrics of rankings, a group of samples (those of one user, of one query) at a
+// time.
 //
 // Exact: samples with equal scores count as every order of them would on average, so that results
 // depend neither on the order of samples nor on how many ranks scored them. A label above 0.5 is

@@ -67,7 +67,7 @@ bool dots_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t
 template <int kLanes, typename T>
 void write_row(const T* bottom, FloatSample<T>& sample, int64_t width, T* row) {
   // The sums across lanes are the work of short rows: they are fewer in shorter registers.
-  if (sample.padded_width() <= 2 * kMostLanes)
+  if (sample.padded_width() <= 2 * kMaxLanes)
     dot_pairs<8>(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
   else
     dot_pairs<kLanes>(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());

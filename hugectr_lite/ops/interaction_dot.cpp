@@ -76,7 +76,7 @@ void DotSample::forward(bf16* out) {
   });
 }
 
-HLITE_INLINE void DotSample::spread(const bf16* triangle) {
+HLITE_INLINE void DotSample::mirror(const bf16* triangle) {
   // Tiles of the last rows would end after the triangle.
   const int64_t whole = pairs() - kTile;
   for (int64_t c = 1; c < rows_; ++c)
@@ -104,7 +104,7 @@ HLITE_INLINE void DotSample::spread(const bf16* triangle) {
 void DotSample::backward(const bf16* dout, bf16* dbottom, bf16* dslots) {
   wide([&] {
     pack_inputs();
-    spread(dout + width_);
+    mirror(dout + width_);
   });
   bf16_dot_piece({rows_, width_, even_rows_}, square_.data(), panels(), product_.data());
   wide([&] {

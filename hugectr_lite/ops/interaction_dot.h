@@ -46,7 +46,7 @@ class DotSample {
   void pack_turned_inputs();
   void pack_inputs();
   // Fills square_ with the gradient of pair (r, c) at both places of it, from a triangle of them.
-  void spread(const bf16* triangle);
+  void mirror(const bf16* triangle);
 
   int64_t rows_, width_;
   int64_t even_rows_, stride_;       // rows and width, made even

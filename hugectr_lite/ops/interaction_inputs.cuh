@@ -17,7 +17,7 @@ struct StoredInputs {
   HLITE_HD int64_t samples() const { return bottom.dim(0); }
   HLITE_HD int64_t width() const { return bottom.dim(1); }
   HLITE_HD int64_t count() const { return slots.dim(1) + 1; }
-  // Slots lie one after another, but not behind bottom.
+  // Slots lie one after another, but not directly after bottom.
   HLITE_HD const T* vector(int64_t b, int64_t i) const {
     return i == 0 ? bottom.row(b) : slots.row(b) + (i - 1) * width();
   }

@@ -14,21 +14,21 @@ namespace hlite::ops {
 
 // The tiles below read whole groups of rows; entries past the last row point at a valid one.
 constexpr int64_t kSpareRows = 8;
-constexpr int64_t kMostLanes = 16;
+constexpr int64_t kMaxLanes = 16;
 
 constexpr int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
 
 // Memory that one thread needs for one sample of T: its rows, copies of them in float and padded
-// where T is another type or V no multiple of kMostLanes, and its pairs. Grown once a thread.
+// where T is another type or V no multiple of kMaxLanes, and its pairs. Grown once a thread.
 template <typename T>
 class FloatSample {
  public:
   FloatSample(int64_t slots, int64_t width)
-      : slots_(slots), width_(width), padded_((width + kMostLanes - 1) / kMostLanes * kMostLanes) {
+      : slots_(slots), width_(width), padded_((width + kMaxLanes - 1) / kMaxLanes * kMaxLanes) {
     const int64_t rows = slots + 1;
     inputs_.resize(static_cast<size_t>(rows + kSpareRows));
     outputs_.resize(static_cast<size_t>(rows));
-    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kMostLanes));
+    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kMaxLanes));
     if (is_copied()) {
       in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
       out_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
@@ -60,7 +60,7 @@ class FloatSample {
       if (is_copied()) output = &out_copy_[static_cast<size_t>(r * padded_)];
     }
   }
-  // The part of dout that goes to the bottom vector as it is, and the pairs behind it.
+  // The part of dout that goes to the bottom vector as it is, and the pairs after it.
   const float* verbatim(const T* dout) { return in_float(dout, verbatim_.data()); }
   const float* pair_gradients(const T* dout) {
     if constexpr (!kCopies) return dout + width_;
@@ -119,7 +119,7 @@ HLITE_INLINE Eight dot_tile(const float* const* inputs, int64_t width, int64_t r
 
 // pairs[c(c-1)/2 + r] for all r < c. A tile on the diagonal writes up to three entries past its
 // row's end, into the next row's first entries: tiles run from the diagonal to the left and rows
-// downward, so those are written properly afterwards. `pairs` has room for the last rows' excess.
+// downward, so those are written properly afterwards. `pairs` is padded for the last rows' excess.
 template <int kLanes>
 void dot_pairs(const float* const* inputs, int64_t rows, int64_t width, float* pairs) {
   for (int64_t c = 0; c < rows; c += 2)

@@ -26,8 +26,8 @@
 // Of these shared memory takes about 180 and 360, and instructions, four a cycle, 180 and 300. At a
 // latency of 800 ns 24 KiB must be on their way at any time. A block of two warps has 16,640 bytes
 // of shared memory; there are 24 resident warps of forward (by registers) and 26 of backward (by
-// shared memory; on an A100 18 of both), each with a tile of its own of 6.9 KB to ask for and wait
-// for most of its time: more in a second tile each would cost the warps that it feeds.
+// shared memory; on an A100 18 of both), each with a tile of its own of 6.9 KB to load and mostly
+// wait for: more in a second tile each would cost the warps that it feeds.
 #include "hugectr_lite/core/tensor_core.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 
@@ -45,7 +45,7 @@ HLITE_HD SampleSize size_of(const StoredInputs<T>& in) {
   return size;
 }
 
-// Resident blocks that registers leave room for: about as many as shared memory does.
+// Resident blocks that registers allow: about as many as shared memory does.
 template <int kTiles>
 constexpr int kMinBlocks = kTiles <= 2 ? 12 : 6;
 

@@ -12,7 +12,7 @@ namespace hlite::ops::gpu {
 namespace {
 
 // The largest alignment that cuBLASLt cares to know.
-constexpr uintptr_t kMostAligned = 256;
+constexpr uintptr_t kMaxAligned = 256;
 // The alignment of bias, bias gradient and mask for cuBLASLt's epilogues.
 constexpr uintptr_t kEpilogueAlignment = 16;
 constexpr int64_t kMaskBits = 128;
@@ -27,7 +27,7 @@ bool is_aligned(const void* pointer) {
 }
 
 uint32_t alignment_of(const void* pointer) {
-  const auto address = reinterpret_cast<uintptr_t>(pointer) | kMostAligned;
+  const auto address = reinterpret_cast<uintptr_t>(pointer) | kMaxAligned;
   return static_cast<uint32_t>(address & (~address + 1));
 }
 

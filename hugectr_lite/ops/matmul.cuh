@@ -90,7 +90,7 @@ class Matmul {
 
  private:
   // NVIDIA's advice for compute capability 9.0. What a smaller device does not need, it gets too:
-  // without room for partial results a product with a long k cannot be cut along it.
+  // without memory for partial results a product with a long k cannot be cut along it.
   static constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 
   struct FreeDevice {

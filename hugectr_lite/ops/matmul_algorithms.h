@@ -39,7 +39,7 @@ struct MatmulChoice {
   bool operator==(const MatmulChoice&) const = default;
 };
 
-// The file, while nobody else changes it: other threads and processes that make one for the same
+// The file, locked against changes: other threads and processes that make one for the same
 // path wait until this one is gone. Nothing here throws for what is wrong with the file.
 class LockedAlgorithms {
  public:
@@ -55,8 +55,8 @@ class LockedAlgorithms {
   [[nodiscard]] bool writable() const { return lock_ >= 0; }
   // Null for a key that is not there.
   [[nodiscard]] const MatmulChoice* find(const std::string& key) const;
-  // Writes the file with this entry beside the old one and renames it into place. False, after a
-  // warning, where that fails; the file is then as before.
+  // Writes the file with this entry under a temporary name and renames it into place. Returns
+  // false, after a warning, if that fails; the file is then as before.
   [[nodiscard]] bool put(const std::string& key, const MatmulChoice& choice);
 
  private:

@@ -121,7 +121,7 @@ std::vector<float> Matmul::Judge::sampled_values() const {
   return all;
 }
 
-// Of the plain product, which is not rounded to the result's type.
+// The plain product, which is not rounded to the result's type.
 std::vector<float> Matmul::Judge::sampled_product() const {
   std::vector<float> all;
   for (const JudgedRange& range : ranges_) {

@@ -16,8 +16,8 @@ class Matmul::Judge {
   // as the product: those of a new network are 0 and would show nothing.
   Judge(const Matmul& matmul, const Search& search);
 
-  // Returns true if the product's numbers could tell.
-  [[nodiscard]] bool can_tell() const { return is_telling(expected_); }
+  // Returns true if the product's numbers can reveal a wrong epilogue.
+  [[nodiscard]] bool is_conclusive() const { return is_conclusive(expected_); }
   struct Opinion {
     MatmulVerdict verdict = MatmulVerdict::kTake;
     std::string why;  // of another one

@@ -158,7 +158,7 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
                    [](const Candidate& a, const Candidate& b) { return a.ms < b.ms; });
 
   std::unique_ptr<Judge> judge;
-  float most_ms = std::numeric_limits<float>::infinity();
+  float max_ms = std::numeric_limits<float>::infinity();
   Chosen chosen;
   std::string complaint;
   for (const Candidate& candidate : candidates) {
@@ -166,16 +166,16 @@ Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulA
     if (!search.plain) return {{candidate.algorithm}, true, true};
     if (!judge) {
       if (timed)
-        most_ms = timer.best(search.stream, [&] {
+        max_ms = timer.best(search.stream, [&] {
           multiply_plainly(*search.plain, search.problem, *search.kernels, search.stream);
         });
       judge = std::make_unique<Judge>(*this, search);
     }
-    if (candidate.ms > most_ms) {
+    if (candidate.ms > max_ms) {
       if (!chosen.any) chosen = {{candidate.algorithm, MatmulVerdict::kSlower}, true, true};
       break;
     }
-    if (!judge->can_tell()) {
+    if (!judge->is_conclusive()) {
       warn_once("matrix product " + search.name +
                 ": its numbers are all 0 or not finite, so that " +
                 epilogue_text(search.problem.epilogue) +

@@ -48,7 +48,7 @@ template <typename T>
 void mean_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
                float* loss, MatrixOf<T> dlogits, const LossOptions& options) {
   const int64_t batch = logits.dim(0), tasks = std::max(options.tasks.count, 1);
-  HLITE_CHECK(tasks <= TaskWeights::kMost && logits.dim(1) == tasks && labels.dim(0) == batch &&
+  HLITE_CHECK(tasks <= TaskWeights::kMax && logits.dim(1) == tasks && labels.dim(0) == batch &&
                   (labels.dim(1) == tasks || labels.dim(1) == tasks + 1),
               "logits {}, labels {}, {} tasks", logits.shape(), labels.shape(), tasks);
   HLITE_CHECK(!dlogits.data() || (dlogits.dim(0) == batch && dlogits.dim(1) == tasks),

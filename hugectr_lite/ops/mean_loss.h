@@ -28,15 +28,15 @@ namespace hlite::ops {
 
 enum class LossKind { kBinaryCrossEntropy, kSquaredError };
 
-// Of several tasks: T logits and T labels a sample, and a weight t for each task. The loss is
+// Loss of several tasks: T logits and T labels a sample, and a weight t for each task. The loss is
 //
 //   1 / (B T) sum_i sum_t w_i t [ that of logit and label (i,t) ],
 //
 // where a label below -0.5 is none: its logit adds nothing, and has no gradient. None: one task.
 struct TaskWeights {
-  static constexpr int kMost = 64;
+  static constexpr int kMax = 64;
   int count = 0;
-  float values[kMost] = {};
+  float values[kMax] = {};
 };
 
 struct LossTerm {
@@ -73,8 +73,7 @@ HLITE_HD inline LossTerm task_term(const TaskWeights& weights, int64_t i, double
 
 struct LossOptions {
   LossKind kind = LossKind::kBinaryCrossEntropy;
-  // What stands for B in the formulas where these are one rank's samples of a larger batch; 0:
-  // their number.
+  // The B of the formulas if these are one rank's samples of a larger batch; 0: their number.
   int64_t mean_over = 0;
   // Multiplies dlogits, not the loss (loss scaling); in memory of the op's device. Null: 1.
   const float* scale = nullptr;

@@ -65,7 +65,7 @@ inline const Kernel<void(Vector<const float> /*logits*/, Vector<const float> /*l
 //   const std::optional<double> area = metrics.auc();
 class GpuMetrics {
  public:
-  static constexpr int64_t kMostSamples = (int64_t{1} << 31) - 1;
+  static constexpr int64_t kMaxSamples = (int64_t{1} << 31) - 1;
   // Takes everything that start() needs for up to max_samples from the device: about
   // 10 bytes a sample.
   GpuMetrics(const Exec& exec, int64_t max_samples);

@@ -15,8 +15,8 @@ namespace hlite::ops {
 // numbers: on one thread.
 template <typename SumOf>
 double piece_sum(const Exec& exec, int64_t n, Vector<double> workspace, SumOf&& sum_of) {
-  constexpr int64_t kLeast = 1 << 13;
-  const int64_t piece = std::max(kLeast, (n + kBlockSums - 1) / kBlockSums);
+  constexpr int64_t kMin = 1 << 13;
+  const int64_t piece = std::max(kMin, (n + kBlockSums - 1) / kBlockSums);
   const int64_t pieces = (n + piece - 1) / piece;
   const auto of = [&](int64_t i) { return sum_of(i * piece, std::min(n, (i + 1) * piece)); };
   double sum = 0;

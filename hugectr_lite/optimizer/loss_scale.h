@@ -3,8 +3,8 @@
 // after one, whose update is left out. (Micikevicius et al.,
 // "Mixed precision training", ICLR 2018.)
 //
-// An iteration: the loss's gradient is multiplied by `scale`; whoever makes a gradient looks for
-// overflow in it, or flag_non_finite() does afterwards; update_loss_scale() decides; then the
+// An iteration: the loss's gradient is multiplied by `scale`; the step that makes a gradient checks
+// it for overflow, or flag_non_finite() does afterwards; update_loss_scale() decides; then the
 // optimizers run, with `inverse` and `skip` as their GradientScale. Several ranks add up what they
 // have found before they decide.
 #pragma once

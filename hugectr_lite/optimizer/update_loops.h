@@ -1,8 +1,8 @@
 // The update rules over neighbouring elements on the host, vectorised.
 //
 // Files that include this are compiled with -fopenmp-simd (the pragmas: without them GCC unrolls
-// loops of a known length completely before it thinks of vectors) and -fno-math-errno (nobody reads
-// errno, but setting it would keep square roots scalar).
+// loops of a known length completely before it thinks of vectors) and -fno-math-errno (errno is
+// never read, but setting it would keep square roots scalar).
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
   }
 }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 DeviceExecutor::~DeviceExecutor() {
   cuda::Failure ignored;
   for (void* stream : streams_)
@@ -57,7 +57,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
     for (size_t lane = 1; lane < streams_.size(); ++lane)
       if (lane != index_of(Lane::kCopy)) table_.stream_wait_event(streams_[lane], forked_);
   }
-  // Only steps that somebody on another lane waits for need an event.
+  // Only steps that another lane waits for need an event.
   std::vector<bool> awaited(steps.size(), false);
   for (const Step& step : steps)
     for (const int before : step.after)
@@ -107,14 +107,14 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
                                       const StepContext& context) {
   const bool first = !std::exchange(seen_[key], true);
   if (!first && !options_.graphs) return issue(plan, context, /*copies=*/false);
-  const auto meet = [&] {
-    if (options_.meet) options_.meet();
+  const auto rendezvous = [&] {
+    if (options_.rendezvous) options_.rendezvous();
   };
-  meet();
+  rendezvous();
   if (first) {
     // It also searches algorithms and takes scratch memory, which no capture may.
     issue(plan, context, /*copies=*/false);
-    return meet();
+    return rendezvous();
   }
   void* graph = nullptr;
   table_.capture_begin(stream());
@@ -128,7 +128,7 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
   }
   table_.capture_end(stream(), &graph);
   captured_[key] = graph;
-  meet();
+  rendezvous();
   table_.graph_launch(graph, stream());
 }
 

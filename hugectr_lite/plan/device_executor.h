@@ -25,7 +25,7 @@ struct DeviceOptions {
   bool graphs = true;  // without them every run issues every step
   // On several GPUs: called around a shape's first run and its capture, which take memory and load
   // code; returns when all ranks have called it.
-  std::function<void()> meet = {};
+  std::function<void()> rendezvous = {};
   // On several GPUs: waits for all that is on a stream, and for no longer than others may take.
   std::function<void(const Exec&)> wait = {};
   // Called in the handler of what a step has thrown, with its name; may throw something better.

@@ -70,7 +70,7 @@ void LaneExecutor::run_lane(int lane) {
     for (const int earlier : steps[i].after)
       if (static_cast<int>(steps[static_cast<size_t>(earlier)].lane) != lane)
         wait_for(static_cast<size_t>(earlier));
-    // After a failure steps count as ended without having run: nobody waits for ever.
+    // After a failure steps count as ended without having run, so that no lane waits for ever.
     if (!failed_.load(std::memory_order_acquire)) {
       try {
         const auto start = Clock::now();

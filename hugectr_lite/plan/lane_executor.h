@@ -1,6 +1,6 @@
 // Runs a plan with a thread for each lane, so that what the dependencies leave unordered overlaps:
-// an exchange that waits for the network beside the matrix products. A lane runs its steps in plan
-// order; a step starts when the steps named in its `after` have ended. Results are those of
+// an exchange that waits for the network overlaps the matrix products. A lane runs its steps in
+// plan order; a step starts when the steps named in its `after` have ended. Results are those of
 // SerialExecutor, bit for bit: a plan's steps share nothing that is not ordered.
 #pragma once
 

@@ -2,8 +2,9 @@
 //
 // Steps are added in plain sequential order. finalize() derives every dependency from the reads and
 // writes, so two steps may overlap exactly when they are on different lanes and touch nothing in
-// common that one of them writes. Nobody places events by hand. Executors (executor.h) run the same
-// plan in order or with a thread a lane (CPU), or on a stream a lane, captured into a graph (CUDA).
+// common that one of them writes. No code places events by hand. Executors (executor.h) run the
+// same plan in order or with a thread a lane (CPU), or on a stream a lane, captured into a graph
+// (CUDA).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@
 
 namespace hlite::plan {
 
-// kWeights: gradients of weights beside those of activations, on a GPU.
+// kWeights: gradients of weights, to overlap those of activations on a GPU.
 enum class Lane { kCompute, kEmbedding, kComm, kWeights, kCopy };
 inline constexpr int kLanes = 5;
 const char* lane_name(Lane lane);
@@ -65,7 +66,7 @@ inline std::vector<BufferId> present(std::vector<BufferId> ids) {
 struct TierBytes {
   double read_per_sample = 0, written_per_sample = 0;
   bool disk = false;   // the slower tier is a disk
-  bool ahead = false;  // reads for the next batch run beside this one
+  bool ahead = false;  // reads for the next batch overlap this one
   [[nodiscard]] bool any() const { return read_per_sample + written_per_sample > 0; }
 };
 
@@ -74,7 +75,7 @@ struct Step {
   Lane lane = Lane::kCompute;
   std::vector<BufferId> reads, writes;  // a buffer updated in place stands in both
   std::function<void(const StepContext&)> run = {};
-  double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
+  double flops_per_sample = 0;  // for the roofline in benchmarks; 0: negligible
   double bytes_per_sample = 0;  // main-memory traffic
   SentBytes sends = {};
   TierBytes tier = {};

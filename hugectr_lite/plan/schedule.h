@@ -2,7 +2,7 @@
 //
 // A step begins when the steps of its `after` have ended and its lane is free. What it does on the
 // device waits until no other step is at work there: lanes share one device. What it waits for in
-// any case (a launch, a link) goes by beside the others'.
+// any case (a launch, a link) overlaps the others'.
 #pragma once
 
 #include <span>

@@ -40,7 +40,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
       "The lines lack the label's column");
   app.add_option(
          "--carry", o.carry,
-         "Columns of the text that go beside the scores, in this order, with commas between "
+         "Columns of the text that are written next to the scores, in this order, with commas between "
          "them: names of the header or of the schema's columns or, without a header, numbers of "
          "columns [\"carry\" of the schema]")
       ->delimiter(',')
@@ -75,7 +75,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.run.threads,
                  "CPU threads at most; a small input takes fewer [solver.threads, else all]")
-      ->check(hlite::whole_number(1, hlite::kMostThreads));
+      ->check(hlite::whole_number(1, hlite::kMaxThreads));
   app.add_flag("--quiet", o.run.quiet, "Print nothing but warnings and errors");
 }
 

@@ -89,7 +89,8 @@ class Samples {
                                                     predictor.pool());
     }
   }
-  // Names of the columns that go beside the scores, and those of the last batch, as CSV text.
+  // Names of the columns that are written next to the scores, and those of the last batch, as CSV
+  // text.
   [[nodiscard]] std::string carried_columns() const {
     return preparation_ ? preparation_->parser().carried_columns() : "";
   }
@@ -145,7 +146,7 @@ PredictionResult predict(const PredictionOptions& options) {
   const auto start = Clock::now();
   Samples samples(options, config->data, predictor);
   if (const std::string columns = samples.carried_columns(); !columns.empty())
-    out->set_beside(columns);
+    out->set_extra_columns(columns);
   PredictionResult result;
   trainer::SampleOutputs outputs;
   std::vector<float> scores;

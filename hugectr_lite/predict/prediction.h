@@ -21,7 +21,8 @@ struct PredictionOptions {
   // empty, text is prepared as the checkpoint says if that has a preparation; else the input has
   // the config's own format.
   std::string prepared = {};
-  // Names of columns of the text that go beside the scores; empty: those that its schema names.
+  // Names of columns of the text that are written next to the scores; empty: those that its schema
+  // names.
   std::vector<std::string> carry = {};
   double max_unknown =
       1;  // share of a column's values without an id, above which scores are refused
@@ -36,8 +37,8 @@ struct PredictionResult {
   [[nodiscard]] double replaced_share() const {
     return keys > 0 ? static_cast<double>(replaced_keys) / static_cast<double>(keys) : 0;
   }
-  // With labels: of the scores, as an evaluation has them; no AUC where one class is absent, or
-  // the scores are values, of which the loss is the mean squared error.
+  // Metrics of the scores if there are labels, as in an evaluation. There is no AUC if one class is
+  // absent or the scores are values; the loss of values is the mean squared error.
   std::optional<double> auc, loss;
   bool values = false;
   double seconds = 0;  // reading and scoring, without loading the model

@@ -20,14 +20,14 @@ namespace {
 // Lines, wherever they go.
 class TextScores : public ScoreFile {
  public:
-  void set_beside(const std::string& columns) override { columns_ = columns; }
-  void add(std::span<const float> scores, std::span<const std::string> beside) override {
+  void set_extra_columns(const std::string& columns) override { columns_ = columns; }
+  void add(std::span<const float> scores, std::span<const std::string> extra_columns) override {
     begin();
-    HLITE_CHECK(beside.size() == (columns_.empty() ? 0 : scores.size()), "{} scores, {} lines",
-                scores.size(), beside.size());
+    HLITE_CHECK(extra_columns.size() == (columns_.empty() ? 0 : scores.size()),
+                "{} scores, {} lines", scores.size(), extra_columns.size());
     std::string text;
     for (size_t i = 0; i < scores.size(); ++i) {
-      if (!beside.empty()) text += beside[i] + ",";
+      if (!extra_columns.empty()) text += extra_columns[i] + ",";
       fmt::format_to(std::back_inserter(text), "{}\n", scores[i]);
     }
     write(text);
@@ -80,7 +80,9 @@ class PrintedScores final : public TextScores {
 class NumpyScores final : public ScoreFile {
  public:
   explicit NumpyScores(const std::string& path) : file_(path) {}
-  void set_beside(const std::string&) override { HLITE_CHECK(false, "columns in a .npy file"); }
+  void set_extra_columns(const std::string&) override {
+    HLITE_CHECK(false, "columns in a .npy file");
+  }
   void add(std::span<const float> scores, std::span<const std::string>) override {
     scores_.insert(scores_.end(), scores.begin(), scores.end());
   }

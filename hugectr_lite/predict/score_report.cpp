@@ -20,12 +20,12 @@ namespace fs = std::filesystem;
 
 std::string python_program(const fs::path& programs) {
   if (const char* const named = std::getenv("HLITE_PYTHON")) return named;
-  const fs::path beside = programs / "python3";
+  const fs::path extra_columns = programs / "python3";
   std::error_code error;
-  return fs::exists(beside, error) ? beside.string() : "python3";
+  return fs::exists(extra_columns, error) ? extra_columns.string() : "python3";
 }
 
-// The environment with the package of a build folder, which lies beside its programs, on
+// The environment with the build folder's Python package, which lies next to its programs, on
 // PYTHONPATH.
 std::vector<std::string> environment_with(const fs::path& programs) {
   std::vector<std::string> variables;

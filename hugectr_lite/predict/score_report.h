@@ -13,8 +13,8 @@ namespace hlite::predict {
 // with labels in a file, and a checkpoint as it is.
 void check_report(const PredictionOptions& options, const std::string& file);
 
-// Writes the page. The Python is HLITE_PYTHON, else python3 beside the program, else python3 on
-// PATH. Throws ConfigError if that cannot be started, DataError if it fails, after its message.
+// Writes the page. The Python is HLITE_PYTHON, else python3 in the program's folder, else python3
+// on PATH. Throws ConfigError if that cannot be started, DataError if it fails, after its message.
 void write_report(const PredictionOptions& options, const std::string& file);
 
 }  // namespace hlite::predict

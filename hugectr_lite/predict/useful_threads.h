@@ -1,5 +1,5 @@
 // The number of threads that a short prediction uses: to wake a second thread for every step takes
-// longer than the work that it takes over, most of all on a machine with other work. Scores do not
+// longer than the work that it takes over, above all on a machine with other work. Scores do not
 // depend on it.
 #pragma once
 

@@ -63,7 +63,7 @@ std::vector<std::string> names_of(const std::vector<data::DataIdentity::Identity
 }
 
 // Throws what Ctrl-C is in Python.
-void look_for_signals() {
+void check_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
@@ -88,8 +88,8 @@ std::span<const float> values_of(const std::optional<Floats>& weights) {
 
 // The inverse of trainer::score_of(), of probabilities that are 0 or 1 a large finite number.
 float logit(float probability) {
-  constexpr double kLeast = 1e-7;
-  const double p = std::clamp<double>(probability, kLeast, 1 - kLeast);
+  constexpr double kMin = 1e-7;
+  const double p = std::clamp<double>(probability, kMin, 1 - kMin);
   return static_cast<float>(std::log(p / (1 - p)));
 }
 
@@ -128,7 +128,7 @@ class OneAtATime {
       const Inside inside(*this);
       int64_t first = 0;
       do {
-        look_for_signals();
+        check_signals();
         const data::HostBatch& batch = batches.fill(samples, first);
         if (batch.size > 0) run(batch, outputs);
         first += batch.size;
@@ -194,7 +194,7 @@ class PyTrainer : OneAtATime {
     trainer_ = std::make_unique<trainer::Trainer>(*config_, options_,
                                                   trainer::one_rank(*config_, options_));
     trainer_->start();
-    loop_ = std::make_unique<trainer::TrainingLoop>(*trainer_, look_for_signals);
+    loop_ = std::make_unique<trainer::TrainingLoop>(*trainer_, check_signals);
     auto events = std::make_unique<PyEvents>();
     events_ = events.get();
     trainer_->records().add(std::move(events));
@@ -449,7 +449,7 @@ class PyPredictor : OneAtATime {
       tools::TextBatches lines(*preparation_, path, config_->data, predictor_->slot_rows(),
                                predictor_->batch_size(), predictor_->pool());
       for (;;) {
-        look_for_signals();
+        check_signals();
         const data::HostBatch& batch = lines.next();
         if (batch.size == 0) break;
         predictor_->run(batch, outputs);
@@ -487,9 +487,9 @@ trainer::Options options_of(const std::string& config, const Changes& changes,
   options.config = config;
   options.overrides = changes;
   if (device != "auto") options.device = config::device_choice(device);
-  constexpr int kMostThreads = 4096;
-  if (threads < 0 || threads > kMostThreads)
-    raise<ConfigError>("threads: expected an integer in [0, {}], found {}", kMostThreads, threads);
+  constexpr int kMaxThreads = 4096;
+  if (threads < 0 || threads > kMaxThreads)
+    raise<ConfigError>("threads: expected an integer in [0, {}], found {}", kMaxThreads, threads);
   options.threads = threads;
   return options;
 }

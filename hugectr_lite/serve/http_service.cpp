@@ -123,7 +123,7 @@ HttpAnswer HttpService::page(const HttpRequest& request) const {
       models.push_back({.description = {.name = name, .versions = {}}, .error = error.what()});
     }
   }
-  return {.body = status_page(models, request.host, service_.asks_for_token()),
+  return {.body = status_page(models, request.host, service_.requires_token()),
           .type = "text/html; charset=utf-8",
           .headers = {{"Content-Security-Policy",
                        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "

@@ -24,7 +24,7 @@ constexpr struct {
 size_t bytes_of(DataType type) { return kTypes[static_cast<size_t>(type)].bytes; }
 
 // Elements of a shape that is this input's. Dimension 0 is the number of samples.
-int64_t elements_of(const TensorSpec& spec, const std::vector<int64_t>& shape, int64_t most_bytes,
+int64_t elements_of(const TensorSpec& spec, const std::vector<int64_t>& shape, int64_t max_bytes,
                     const std::string& place) {
   bool fits = shape.size() == spec.shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i)
@@ -36,13 +36,13 @@ int64_t elements_of(const TensorSpec& spec, const std::vector<int64_t>& shape, i
   for (const int64_t size : shape) {
     if (size < 0) refuse("{}: shape: expected sizes of at least 0, found {}", place, size);
     // An element takes at least a byte of the request.
-    if (size > most_bytes)
+    if (size > max_bytes)
       refuse("{}: expected data for shape [{}], found a request of {} bytes", place,
-             fmt::join(shape, ","), most_bytes);
+             fmt::join(shape, ","), max_bytes);
     elements *= size;
-    if (elements > most_bytes)
+    if (elements > max_bytes)
       refuse("{}: expected data for shape [{}], found a request of {} bytes", place,
-             fmt::join(shape, ","), most_bytes);
+             fmt::join(shape, ","), max_bytes);
   }
   return elements;
 }

@@ -36,7 +36,7 @@ std::string_view name_of(DataType type);
 struct TensorSpec {
   std::string name;
   DataType type;                    // as metadata has it
-  std::vector<DataType> also = {};  // types that requests may have beside it
+  std::vector<DataType> also = {};  // further types that requests may have
   std::vector<int64_t> shape;       // -1: the number of samples
   std::vector<int64_t> rows = {};   // of keys: the rows of each column's table
 };

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr size_t kMostDepth = 16;       // of brackets
+constexpr size_t kMaxDepth = 16;        // of brackets
 constexpr size_t kLargeText = 4 << 20;  // of JSON: the parser's memory is not kept
 
 const char* kind_of(const dom::element& value) {
@@ -109,7 +109,7 @@ class RequestParser {
     if (const auto parameters = member(object, "parameters", "request"))
       parse_parameters(as<dom::object>(*parameters, "parameters", "an object"));
     const auto inputs = member(object, "inputs", "request");
-    if (!inputs) refuse("request: expected \"inputs\", found none");
+    if (!inputs) refuse("request: \"inputs\" is required");
     for (const dom::element input : as<dom::array>(*inputs, "inputs", "an array"))
       parse_input(as<dom::object>(input, place(), "an object"));
     if (!binary_.empty())
@@ -140,7 +140,7 @@ class RequestParser {
   void parse_input(const dom::object& input) {
     const auto required = [&](std::string_view key) {
       if (const auto value = member(input, key, place())) return *value;
-      refuse("{}: expected \"{}\", found none", place(), key);
+      refuse("{}: \"{}\" is required", place(), key);
     };
     auto open = builder_.open(text_of(required("name"), place() + ".name"));
     const std::string name = open.place;
@@ -163,7 +163,7 @@ class RequestParser {
       append_json(as<dom::array>(*data, name + ": data", "an array"), open.type, open.tensor,
                   name + ": data");
     } else {
-      refuse("{}: expected \"data\" or binary_data_size, found neither", name);
+      refuse("{}: \"data\" or binary_data_size is required", name);
     }
     builder_.close(std::move(open));
   }
@@ -223,15 +223,15 @@ InferRequest parse_infer(const std::string& body, const std::string& json_length
       if (large) parser.reset();
     }
   } release{length > kLargeText};
-  if (parser->capacity() < length || parser->max_depth() != kMostDepth)
-    if (parser->allocate(std::max<size_t>(length, 4096), kMostDepth) != simdjson::SUCCESS)
-      throw RequestError(503, "expected memory for a request, found none");
+  if (parser->capacity() < length || parser->max_depth() != kMaxDepth)
+    if (parser->allocate(std::max<size_t>(length, 4096), kMaxDepth) != simdjson::SUCCESS)
+      throw RequestError(503, "too little memory for a request");
   dom::element root;
   if (const auto error = parser->parse(body.data(), length, false).get(root))
     refuse(
         "request: expected JSON (at most {} brackets deep), found {} bytes of which the parser "
         "says: {}",
-        kMostDepth, length, simdjson::error_message(error));
+        kMaxDepth, length, simdjson::error_message(error));
   return RequestParser(std::string_view(body).substr(length), std::ssize(body), model).parse(root);
 }
 

@@ -32,8 +32,7 @@ struct Options {
 void define(CLI::App& app, Options& o) {
   app.add_option("--model", o.models,
                  "A checkpoint, a folder of them as 1/, 2/, ..., of which the newest is served, or "
-                 "exported "
-                 "weights (needs --config), as [NAME=]PATH; repeatable")
+                 "exported weights (needs --config), as [NAME=]PATH; repeatable")
       ->required()
       ->type_name("[NAME=]DIR")
       ->allow_extra_args(false)
@@ -96,7 +95,7 @@ void define(CLI::App& app, Options& o) {
          "auto, cpu or cuda [solver.device, else auto]")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.scorer.run.threads, "CPU threads that score, a model [all]")
-      ->check(whole_number(1, kMostThreads));
+      ->check(whole_number(1, kMaxThreads));
   app.add_flag_callback(
       "--no-verify", [&o] { o.scorer.verify = false; },
       "Start without reading all weights, whose checksums then are not checked");

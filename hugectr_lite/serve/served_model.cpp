@@ -164,7 +164,7 @@ bool ServedModel::take_newest(const VersionNumber& above) {
   return false;
 }
 
-// Versions that no request uses any more. Nobody can begin to use one.
+// Versions that no request uses any more. No request can begin to use one.
 void ServedModel::end_unused() {
   std::vector<std::unique_ptr<LoadedVersion>> ended;
   const std::lock_guard lock(mutex_);

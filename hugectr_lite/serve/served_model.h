@@ -2,7 +2,7 @@
 //
 // A folder with the numbered folders 1/, 2/, ... (checkpoints) is watched, and so is a chain of
 // deltas, each link of which makes another version (version_list.h). A newer version is loaded
-// beside the current one, checked, warmed up with recent requests and swapped in. Requests
+// while the current one serves, checked, warmed up with recent requests and swapped in. Requests
 // that have the old one keep it until they are answered. A version that cannot be loaded is named
 // in the log and in index(), and the current one goes on.
 //

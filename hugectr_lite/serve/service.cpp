@@ -17,7 +17,7 @@ std::string quoted_json(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Takes as long whatever `found` is, so that its time tells nothing of the token.
+// Constant time, so that timing reveals nothing about the token.
 bool same_token(std::string_view found, const std::string& token) {
   unsigned difference = found.size() == token.size() ? 0 : 1;
   for (size_t i = 0; i < found.size(); ++i)
@@ -133,7 +133,7 @@ ServedModel::Lease Service::version(const std::string& name, const std::string& 
 void Service::infer(const InferCall& call, const Parse& parse,
                     std::function<void(const Inferred&)> done) {
   const ServedModel::Lease version = this->version(call.model, call.version);
-  const RequestError full(503, "expected room in the queue of samples, found it full");
+  const RequestError full(503, "the queue of samples is full");
   if (version->scorer->full()) throw full;
   InferRequest request = parse(version->description);
   RecordedRequest recorded;

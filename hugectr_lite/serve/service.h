@@ -62,7 +62,7 @@ class Service {
 
   // `authorization`: "Bearer TOKEN". Throws RequestError (401).
   void check_token(std::string_view authorization) const;
-  [[nodiscard]] bool asks_for_token() const { return !options_.token.empty(); }
+  [[nodiscard]] bool requires_token() const { return !options_.token.empty(); }
   // Throws RequestError (503) while the server shuts down, or where a model is damaged.
   void check_ready() const;
   // Not ready from now on.
@@ -75,7 +75,7 @@ class Service {
   [[nodiscard]] ServedModel::Lease version(const std::string& name,
                                            const std::string& version) const;
 
-  // Scores the request that `parse` reads, which is called only if the queue has room. `done` is
+  // Scores the request that `parse` reads, which is called only if the queue is not full. `done` is
   // called once, on a scoring thread, unless this throws: RequestError, DataError.
   using Parse = std::function<InferRequest(const ModelDescription&)>;
   void infer(const InferCall& call, const Parse& parse, std::function<void(const Inferred&)> done);

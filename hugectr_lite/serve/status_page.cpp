@@ -53,7 +53,7 @@ function quantile(before, after, q) {
   return 1e3 * low;
 }
 function draw(figure, lines) {
-  const most = Math.max(1e-9, ...lines.flat().filter(Number.isFinite));  // no number: no requests
+  const most = Math.max(1e-9, ...lines.flat().filter(Number.isFinite));  // NaN: no requests
   figure.querySelectorAll('path').forEach((path, i) => {
     let pen = 'M';
     path.setAttribute('d', lines[i].map((y, x) => {

@@ -39,9 +39,8 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   app.add_option(
          "--set", o.overrides,
          "Override a value of the config: dotted path, list elements by name or index; VALUE is "
-         "JSON, else a "
-         "string; PATH= removes a key. Repeatable. Example: --set solver.batchsize=4096 --set "
-         "layers.data.source=my.bin")
+         "JSON, else a string; PATH= removes a key. Repeatable. Example: --set "
+         "solver.batchsize=4096 --set layers.data.source=my.bin")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -53,7 +52,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.threads, "CPU threads (default: solver.threads, else all)")
       ->type_name("N")
-      ->check(hlite::whole_number(1, hlite::kMostThreads));
+      ->check(hlite::whole_number(1, hlite::kMaxThreads));
   auto* init = app.add_option("--init", o.init,
                               "Start from the weights of a checkpoint, or from exported ones")
                    ->type_name("DIR|FILE.safetensors");
@@ -139,8 +138,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   app.set_version_flag("--version", version_text);
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 usage or config, 3 data, files or memory, 4 device "
-      "or "
-      "communication, 5 interrupted after saving.");
+      "or communication, 5 interrupted after saving.");
 }
 
 int run(const hlite::trainer::Options& options) {

@@ -86,7 +86,7 @@ double BenchRank::first(double value) const {
 
 double BenchRank::seconds_of(double seconds, bool graph, const std::function<void()>& call) const {
   constexpr int kRounds = 3;
-  constexpr double kMostCalls = 1000, kMostCaptured = 20;
+  constexpr double kMaxCalls = 1000, kMaxCaptured = 20;
   const auto time = [&](const std::function<void()>& work) {
     world_.barrier();
     const auto start = Clock::now();
@@ -97,8 +97,8 @@ double BenchRank::seconds_of(double seconds, bool graph, const std::function<voi
   call();  // may take memory
   synchronize();
   const double once = first(time(call));
-  const auto calls = static_cast<int>(std::clamp(seconds / kRounds / std::max(once, 1e-9), 1.0,
-                                                 graph ? kMostCaptured : kMostCalls));
+  const auto calls = static_cast<int>(
+      std::clamp(seconds / kRounds / std::max(once, 1e-9), 1.0, graph ? kMaxCaptured : kMaxCalls));
   const auto repeat = [&] {
     for (int i = 0; i < calls; ++i) call();
   };

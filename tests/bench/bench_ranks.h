@@ -24,7 +24,7 @@ void add_rank_options(CLI::App& app, RankOptions& options);
 // Throws ConfigError when the ranks do not spread evenly over the nodes.
 comm::Topology topology_of(const RankOptions& options);
 
-// What main() returns: of `run`, or 1 behind the words of what it threw.
+// Returns the exit code for main(): that of `run`, or 1 after printing what it threw.
 int run_bench(const char* name, int (*run)(int, char**), int argc, char** argv);
 
 class BenchRank {

@@ -49,7 +49,7 @@ def timed_runs(binary, system, data, config, trials, logs):
     return [os.path.join(logs, f"result_{trial}.txt") for trial in range(trials)]
 
 
-def told(log):
+def reported(log):
     """How a run ended: its status, and its AUCs by epoch."""
     status, aucs = "", []
     for line in open(log, encoding="utf-8"):
@@ -88,7 +88,7 @@ def main():
         for system, (sub, config, rules) in SYSTEMS.items():
             logs = os.path.join(folder, system)
             for log in timed_runs(a.bin, system, os.path.join(data, sub), config, a.trials, logs):
-                status, aucs = told(log)
+                status, aucs = reported(log)
                 print(f"{system}: {status}, AUC {aucs[-1][1]:.5f} at epoch {aucs[-1][0]:.3f}", flush=True)
                 failed += status != "success"
                 for rule in rules:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hl.Classifier on UCI Adult beside LightGBM and logistic regression: seconds of fit and test AUC.
+"""hl.Classifier on UCI Adult compared with LightGBM and logistic regression: seconds of fit and test AUC.
 
     tests/bench/classifier.py --adult DIR [--seeds N] [--json FILE]
 

@@ -1,4 +1,4 @@
-// Times each collective of the Communicator, by size, beside what an estimate takes it to be.
+// Times each collective of the Communicator, by size, compared with its estimate.
 //
 //   comm_bench [--device cpu|cuda] [--ranks N] [--nodes M] [--sizes 1K,64K,..] [--only NAME,..]
 //              [--seconds S] [--system SYSTEM] [--machine FILE] [--quiet]
@@ -181,7 +181,7 @@ std::vector<Measured> measure_all(const BenchRank& rank, const CommOptions& o) {
 }
 
 // The one link that ranks have, in a node of several or between nodes of one; by what the steps of
-// an iteration exchange. Nothing where there are two links, or too few sizes to tell a rate.
+// an iteration exchange. Empty if there are two links, or too few sizes to fit a rate.
 std::optional<MachineLink> fit(const CommOptions& o, const std::vector<Measured>& all) {
   if (o.ranks == 1 || (o.nodes > 1 && o.ranks > o.nodes)) return {};
   std::vector<MeasuredExchange> exchanges;

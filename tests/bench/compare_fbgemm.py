@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Embedding tables on the CPU beside FBGEMM's: lookup, sort and update of one batch.
+"""Embedding tables on the CPU compared with FBGEMM's: lookup, sort and update of one batch.
 
 Runs train_bench --shape tables and FBGEMM's SplitTableBatchedEmbeddingBagsCodegen in turn: 26 tables of 1,000,000 rows
 of 64 floats, batch 2048, one key a sample and table from Zipf(1.05). Of train_bench it takes the steps of the embedding,

@@ -11,8 +11,8 @@ trains one pass over all of them in one run (`"follow": true`), which scores eac
     evict     rows leave that no batch of four days has used
     admit     as evict, and an id gets its row in the third batch that has it
 
-Beside them, for each day, a model that is trained anew on the three days before it ("anew"). Then it trains day by day
-with checkpoints and deltas, and says how large a day's delta is beside a full save. Speeds are those of whole runs,
+For comparison, for each day, a model that is trained anew on the three days before it ("anew"). Then it trains day by day
+with checkpoints and deltas, and says how large a day's delta is compared with a full save. Speeds are those of whole runs,
 taken in turn, the best of --rounds. --records writes what plot_results.py draws.
 """
 import argparse

@@ -99,7 +99,7 @@ class Workload {
   }
 
   Result measure() {
-    for (int i = 0; i < 4; ++i) train();  // exchanges find their room
+    for (int i = 0; i < 4; ++i) train();  // exchanges grow to their capacity
     model_.executor().synchronize();
     Result result;
     result.iteration = rank_.seconds_of(o_.seconds, false, [&] {
@@ -270,7 +270,7 @@ void run_ranks(ExchangeOptions o, int ranks, double alpha) {
     Workload work(rank, o, *config, batches, placements);
     const Result result = work.measure();
     if (rank.rank() == 0) print(o, alpha, distinct, result);
-    rank.world().barrier();  // nobody frees what others use
+    rank.world().barrier();  // no rank frees what others use
   });
 }
 

@@ -151,7 +151,7 @@ void run(const Options& o) {
              static_cast<double>(distinct.size()) / static_cast<double>(n));
   const double seconds = mean_seconds(
       exec, 1, [&](int) { embedding::init_tables(exec, 1, "emb", layout, table.matrix(o.width)); });
-  print("first values", seconds, static_cast<double>(layout.total_rows * o.width) * 4, "B");
+  print("initial values", seconds, static_cast<double>(layout.total_rows * o.width) * 4, "B");
   measure<float>(exec, o, "fp32", slots, keys, table.matrix(o.width));
   measure<bf16>(exec, o, "bf16", slots, keys, table.matrix(o.width));
   measure_auc(exec, o);

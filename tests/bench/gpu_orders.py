@@ -22,7 +22,7 @@ import time
 
 ROWS = ("[[0]]", "[[0,1]]", "[[0,1,2,3]]", "[[0,1],[2,3]]", "[[0,1,2,3,4,5,6,7]]", "[[0],[0],[0],[0]]")
 HPARAM = "layers.embedding.sparse_embedding_hparam"
-# The memories must have room for the rows of two batches: few, so that rows leave them.
+# The memories must hold the rows of two batches: few, so that rows leave them.
 SMALL_BATCHES = ["solver.batchsize=32", "solver.batchsize_eval=32"]
 SLOTS = "[1000,50,3,20000,7,500,11,4]"  # of dlrm_fused
 GRAPHS = {"graphs": ["solver.cuda_graph=true"], "no graphs": ["solver.cuda_graph=false"]}
@@ -82,7 +82,7 @@ class Runs:
         for change in [f"solver.gpu={rows}", "solver.eval_interval=0", f"solver.max_iter={self.iterations}", *changes]:
             command += ["--set", change]
         if any("Hash" in change for change in changes):
-            command += ["--set", "solver.seed=1"]  # the golden run's first weights are of other tables
+            command += ["--set", "solver.seed=1"]  # the golden run's initial weights are of other tables
         else:
             command += ["--init", f"{self.folder}/init.safetensors"]
         env = dict(os.environ, HLITE_CUDA_LIBRARY=self.plugin, HLITE_EMULATED_DEVICES="8")

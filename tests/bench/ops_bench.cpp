@@ -1,4 +1,4 @@
-// Times the dense part of a DLRM iteration, op by op, beside the bare matrix products.
+// Times the dense part of a DLRM iteration, op by op, compared with the bare matrix products.
 //
 //   ops_bench [threads=2] [batch=2048] [rounds=15]
 //
@@ -193,10 +193,10 @@ void model(const char* name, const Exec& exec, int64_t batch, int rounds,
 int main(int argc, char** argv) {
   int threads = 2, rounds = 15;
   int64_t batch = 2048;
-  CLI::App app("Times the ops of DLRM iterations on the CPU beside their matrix products.",
+  CLI::App app("Times the ops of DLRM iterations on the CPU compared with their matrix products.",
                "ops_bench");
   app.add_option("threads", threads)
-      ->check(hlite::whole_number(1, hlite::kMostThreads))
+      ->check(hlite::whole_number(1, hlite::kMaxThreads))
       ->capture_default_str();
   app.add_option("batch", batch, "Samples")
       ->check(hlite::whole_number(1, 1 << 20))

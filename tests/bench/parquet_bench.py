@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""criteo_prep on Parquet beside pyarrow + pandas, in turn, on the same generated rows.
+"""criteo_prep on Parquet compared with pyarrow + pandas, in turn, on the same generated rows.
 
-    tests/bench/parquet_bench.py --bin build/release/bin --rows 4000000 --folder /somewhere/with/room --venv DIR
+    tests/bench/parquet_bench.py --bin build/release/bin --rows 4000000 --folder /large/disk --venv DIR
 
 Tokens are texts, as in Criteo's files: in dictionaries of a row group, as pyarrow writes them, or, with --numbers, 32-bit
 integers. Two spellings of the peer: "factorize" reads the table into pandas and factorizes column by column;

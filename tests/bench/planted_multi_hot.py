@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""AUC of DLRM and DCNv2 beside each other on generated multi-hot data, after one pass.
+"""AUC of DLRM compared with DCNv2 on generated multi-hot data, after one pass.
 
   tests/bench/planted_multi_hot.py --out WORK [--train 400000] [--seeds 3]
 

@@ -5,7 +5,7 @@
   plot_results.py --check   writes nothing; fails and names what is not as the records say
 
 A record has its "order" on the page, a "title", "notes", where and when it was measured ("machine", "date"), the section
-of RESULTS.md that tells how ("section"), "figures" for the table, and a plot:
+of RESULTS.md that describes it ("section"), "figures" for the table, and a plot:
 
   "bars"     {"unit", "series": [names], "groups": [[name, value of each series], ...]}; each group has its own scale if
              "scale" is "group", as where only ratios are comparable

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""criteo_prep beside a pandas categorify, in turn, on the same generated rows.
+"""criteo_prep compared with a pandas categorify, in turn, on the same generated rows.
 
-    tests/bench/prep_bench.py --bin build/release/bin --rows 10000000 --folder /somewhere/with/room
+    tests/bench/prep_bench.py --bin build/release/bin --rows 10000000 --folder /large/disk
 
 Prints for each run wall time, CPU time, rows/s and peak memory, and at the end the ratio of the best ones. The
 pandas script is what people write: read_csv, then factorize, column by column, then one array of int32 saved.

@@ -2,7 +2,7 @@
 """Trains a config of ours in plain PyTorch, layer by layer as it is spelled there, and prints one JSON object: AUC and
 log loss on test_source with the weights of the best epoch.
 
-For configs like those in configs/accuracy: one-hot tables with normal first values, Adam on everything, penalties on
+For configs like those in configs/accuracy: one-hot tables with normal initial values, Adam on everything, penalties on
 tables, clipping, a learning rate that is cut when the validation metric stops rising, early stop.
 """
 import argparse

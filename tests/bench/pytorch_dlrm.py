@@ -134,7 +134,7 @@ class Dlrm(nn.Module):
         return [self.looked_up.view(-1, len(self.rows) * self.width)]
 
     def update(self, keys):
-        """SGD of the fused table, behind backward."""
+        """SGD of the fused table, after backward."""
         keys, offsets, bags = keys
         grad = self.looked_up.grad
         if len(keys) == len(offsets):

@@ -235,7 +235,7 @@ def main():
     begun = time.perf_counter()
     bench = Bench(a)
     name = torch.cuda.get_device_name() if bench.cuda else "cpu"
-    # Without compilation first: it may take most of the time there is.
+    # Without compilation first: it may take the greater part of the time limit.
     for compiled in (False, True):
         if compiled and not (bench.cuda and hasattr(torch, "compile")):
             continue

@@ -1,5 +1,5 @@
-// Times the asynchronous reader beside fio on the same file, with the same block size, depth and
-// number of threads, both past the page cache.
+// Times the asynchronous reader compared with fio on the same file, with the same block size, depth
+// and number of threads, both past the page cache.
 //
 //   reader_bench [--file F] [--gigabytes G] [--threads T] [--batches K] [--block B] [--depth D]
 //                [--alignment A] [--batch N] [--rounds R] [--quiet]
@@ -178,7 +178,7 @@ int run(int argc, char** argv) {
   double gigabytes = 2;
   int rounds = 5;
   bool quiet = false;
-  CLI::App app("Times the asynchronous reader beside fio.", "reader_bench");
+  CLI::App app("Times the asynchronous reader compared with fio.", "reader_bench");
   app.add_option("--file", s.file);
   app.add_option("--gigabytes", gigabytes);
   app.add_option("--threads", s.io.num_threads)->check(CLI::Range(1, 1024));

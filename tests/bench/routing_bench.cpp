@@ -1,6 +1,6 @@
 // What it costs a rank to learn which rows it needs and which it must hand out, in two ways:
 //
-//   exchanged    it sorts its own B/N samples and tells each owner what it wants (ours)
+//   exchanged    it sorts its own B/N samples and sends each owner a request list (ours)
 //   whole batch  every rank reads all B samples, sorts its own for what it needs, and picks and
 //                sorts the keys of all samples that it owns, for what others need (HugeCTR)
 //
@@ -85,7 +85,7 @@ void define(CLI::App& app, Options& o) {
   app.add_option("--seconds", o.seconds, "Of each measurement")->capture_default_str();
 }
 
-// A rank's routing, with room for all that its samples can want.
+// A rank's routing, with capacity for all rows that its samples can request.
 class Routed {
  public:
   Routed(const Exec& exec, const embedding::RowPlacement& placement, int64_t batch)
@@ -93,17 +93,17 @@ class Routed {
         slots_(exec, placement.layout()),
         args_{.slots = slots_.ref(),
               .placement = placement_.ref(),
-              .pool = {.ranks = placement.ranks(),
-                       .capacity = batch * placement.layout().columns(),
-                       .width = placement.layout().width}} {
+              .shape = {.ranks = placement.ranks(),
+                        .capacity = batch * placement.layout().columns(),
+                        .width = placement.layout().width}} {
     args_.workspace_bytes =
         embedding::routing_workspace(exec, args_.slots, placement.ranks(), batch, 0, 1);
     for (std::byte* memory = nullptr;; memory = memory_.data()) {
       embedding::Cutter cutter(memory);
-      const int64_t n = args_.pool.ranks;
+      const int64_t n = args_.shape.ranks;
       args_.workspace = cutter.cut<std::byte>(static_cast<int64_t>(args_.workspace_bytes));
-      entries_ = cutter.cut<uint32_t>(args_.pool.capacity);
-      args_.lists = {.blocks = cutter.cut<uint32_t>(n * args_.pool.block_words()),
+      entries_ = cutter.cut<uint32_t>(args_.shape.capacity);
+      args_.lists = {.blocks = cutter.cut<uint32_t>(n * args_.shape.block_words()),
                      .list_bytes = cutter.cut<int64_t>(n),
                      .counts = cutter.cut<uint32_t>(n + 1),
                      .vector_bytes = cutter.cut<int64_t>(n)};
@@ -118,7 +118,7 @@ class Routed {
   }
   // Rows that the last batch wants.
   [[nodiscard]] int64_t listed() const {
-    return std::accumulate(args_.lists.counts, args_.lists.counts + args_.pool.ranks, int64_t{0});
+    return std::accumulate(args_.lists.counts, args_.lists.counts + args_.shape.ranks, int64_t{0});
   }
 
  private:

@@ -3,10 +3,10 @@
 //   row_transfer_bench [--rows N] [--missing N] [--widths V,...] [--threads N] [--seconds S]
 //
 //   kernel   what training does: DeviceRowCache::admit() of a batch whose rows are all missing. A
-//            kernel writes the rows that make room to page-locked host memory and reads the new
-//            ones there. The search for missing rows and for room is in it.
+//            kernel writes the evicted rows to page-locked host memory and reads the new
+//            ones there. It includes the search for missing rows and for rows to evict.
 //   packing  host threads copy the new rows into one page-locked block, which is copied to the GPU;
-//            a block of rows that make room is copied back, and host threads put them in place.
+//            a block of evicted rows is copied back, and host threads put them in place.
 //
 // `missing` rows of `width` floats cross the bus each way; 115,000 are 8 % of the lookups of a
 // batch of 55,296 samples of 26 slots. A line per width, GB/s of one way and their share of the
@@ -64,7 +64,7 @@ class Transfer {
                 .rows = o.rows,
                 .lines = o.missing,
                 .widths = {width},
-                .most_lookups = o.missing}) {
+                .max_lookups = o.missing}) {
     cache_.attach(gpu.exec(), {.w = Matrix<float>(lines_of(lines_.data()), o.missing, width)});
     gpu.table().copy(keys_.data(), rows_.data(), keys_.size(), gpu.exec().stream);
     gpu.synchronize();

@@ -3,7 +3,7 @@
 
   serve      the program, asked by serve_bench over binary tensors
   session    an onnxruntime session in a loop, with no server around it
-  fastapi    the same session behind uvicorn and FastAPI, asked with JSON by serve_bench --json
+  fastapi    the same session under uvicorn and FastAPI, queried with JSON by serve_bench --json
 
     serve_onnxruntime.py --programs build/release/bin --model checkpoint --onnx model.onnx --rounds 3
 

@@ -8,7 +8,7 @@ copy-on-write, shows every iteration and takes a snapshot every --every iteratio
 snapshot: the longest time from the end of an iteration to the end of the next one while the snapshot is written; the
 median iteration before, meanwhile and after it; and what the program says of it. An iteration in which a run waited for
 a snapshot that was not complete when the next one was due is not among them: then --every is too small. Last, for each
-program, the median and the maximum of the longest times. DIR needs room for two checkpoints.
+program, the median and the maximum of the longest times. DIR needs space for two checkpoints.
 """
 import argparse
 import array

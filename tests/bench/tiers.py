@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training with tables beyond memory beside training in memory, on the CPU with a disk.
+"""Training with tables beyond memory compared with training in memory, on the CPU with a disk.
 
     tests/bench/tiers.py --bin build/release/bin --disk DIR [--shapes kaggle,mlperf,dcnv2] [--resident 100,30,10,5]
                          [--rounds 2] [--svg FILE] [--json FILE]
 
 For each shape it writes Criteo-like data (criteo_synth --like criteo), trains one epoch in memory and with so many per
-cent of the rows in memory, in turn, and takes the last third of each run. Beside the ratio of the iteration times stands
+cent of the rows in memory, in turn, and takes the last third of each run. Next to the ratio of the iteration times stands
 the bound: the larger of the iteration in memory and of the time for the bytes that moved, at the rates that fio reaches
 in the same folder (4 KiB read at random and 1 MiB written in order, past the page cache, at depth 64).
 
@@ -29,7 +29,7 @@ SHAPES = {
     "mlperf": {"config": "mlperf_dgx_a100.json", "cards": "terabyte", "cap": 2_000_000, "width": 128, "iterations": 900},
     "dcnv2": {"config": "mlperf_dcnv2.json", "cards": "terabyte", "cap": 2_000_000, "width": 128, "iterations": 450},
 }
-# Bytes of a row beside its record, of the map and of a line, and of rows on their way (docs/tables_beyond_memory.md).
+# Bytes of a row in addition to its record, of the map and of a line, and of rows on their way (docs/tables_beyond_memory.md).
 MAP, LINE, ON_THE_WAY = 4, 12, 26e6
 
 

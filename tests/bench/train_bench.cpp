@@ -1,5 +1,5 @@
-// Times training iterations of a DLRM on data in memory, step by step, beside the ceilings of the
-// machine measured in the same run.
+// Times training iterations of a DLRM on data in memory, step by step, compared with the ceilings
+// of the machine measured in the same run.
 //
 //   train_bench [--shape kaggle|mlperf|dcnv2|tiny|tables] [--cap ROWS]
 //               [--optimizer SGD|AdaGrad|RowWiseAdaGrad] [--threads N] [--batch N] [--seconds S]

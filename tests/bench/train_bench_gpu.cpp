@@ -147,7 +147,7 @@ class Workload {
 struct StepTime {
   std::string name;
   double seconds = 0, bytes = 0, flops = 0, floor = 0;
-  bool beside = false;  // a copy, which travels while the batch before is worked on
+  bool overlaps = false;  // a copy, which overlaps the previous batch
 };
 
 // What a step's bytes depend on besides its buffers.
@@ -174,22 +174,22 @@ std::vector<StepTime> measure_steps(const Gpu& gpu, const plan::Plan& plan,
                                     const Ceilings& ceilings, double seconds) {
   std::vector<StepTime> times;
   for (const plan::Step& step : plan.steps()) {
-    StepTime t{.name = step.name, .beside = step.lane == plan::Lane::kCopy};
+    StepTime t{.name = step.name, .overlaps = step.lane == plan::Lane::kCopy};
     t.bytes = bytes_of(step, plan.buffers(), traffic);
     t.flops = step.flops_per_sample * static_cast<double>(context.batch);
-    t.floor = std::max(t.bytes / (t.beside ? ceilings.host_bytes : ceilings.copy_bytes),
+    t.floor = std::max(t.bytes / (t.overlaps ? ceilings.host_bytes : ceilings.copy_bytes),
                        t.flops / ceilings.flops);
-    t.seconds = gpu.mean_seconds(seconds, !t.beside, [&] { step.run(context); });
+    t.seconds = gpu.mean_seconds(seconds, !t.overlaps, [&] { step.run(context); });
     times.push_back(t);
   }
   return times;
 }
 
-// All but what runs beside the rest.
+// The sum of all steps that do not overlap the rest.
 StepTime sum_of(const std::vector<StepTime>& steps) {
   StepTime sum{.name = "all in turn"};
   for (const StepTime& t : steps) {
-    if (t.beside) continue;
+    if (t.overlaps) continue;
     sum.seconds += t.seconds;
     sum.bytes += t.bytes;
     sum.flops += t.flops;

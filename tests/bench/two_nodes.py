@@ -10,10 +10,10 @@ golden   a golden run on 2 nodes x 2 ranks, against its expected losses
 kill     a process of the same run is killed (SIGKILL) in the middle: all others have to end within 30 s
          with --device cuda the ranks of both are emulated GPUs, joined by the stand-in NCCL (libhlite_emulated_plugin.so)
 overlap  samples/s of a DLRM with solver.enable_overlap off and on, in turn, at equal weights, over a link of --rate
-estimate iterations of a DLRM, beside what train --estimate says of them. The machine's rates are those that two
+estimate iterations of a DLRM, compared with train --estimate. The machine's rates are those that two
          train_bench measure at the same time, each on a thread, with that model on one rank; the link's is --rate
          less the headers of TCP (1448 of 1538 bytes). Fails when they are further than 25 % apart. The median of all
-         intervals counts, and the best is said beside it: others may use the machine.
+         intervals counts, and the best is printed next to it: others may use the machine.
 
 Namespaces, links and files are removed at the end.
 """

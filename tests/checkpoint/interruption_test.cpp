@@ -1,4 +1,4 @@
-// Processes that are killed, or run out of room, while they save.
+// Processes that are killed, or run out of disk space, while they save.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -83,7 +83,7 @@ void kill_and_load(const std::filesystem::path& where, uint64_t rounds) {
   model.save(place, 1);
   const double save_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  const double most_ms = std::clamp(2 * save_ms, 20.0, 200.0);
+  const double max_ms = std::clamp(2 * save_ms, 20.0, 200.0);
 
   const int64_t first = 1;
   int64_t newest = first;
@@ -104,7 +104,7 @@ void kill_and_load(const std::filesystem::path& where, uint64_t rounds) {
     } else {  // as many short waits as long ones
       const double exponent = random::uniform(random::word(11, 0, round));
       std::this_thread::sleep_for(
-          std::chrono::duration<double, std::milli>(0.1 * std::pow(most_ms / 0.1, exponent)));
+          std::chrono::duration<double, std::milli>(0.1 * std::pow(max_ms / 0.1, exponent)));
     }
     kill(child, SIGKILL);
     int status = 0;
@@ -132,7 +132,7 @@ TEST_CASE("a kill at any moment leaves a whole checkpoint, no older than the las
   if (access("/dev/shm", W_OK) == 0) kill_and_load("/dev/shm", 50);
 }
 
-TEST_CASE("a file system without room for more leaves the older checkpoint and says so") {
+TEST_CASE("a full file system leaves the older checkpoint and says so") {
   const TemporaryDirectory dir;
   const std::string place = dir / "c";
   Model model;

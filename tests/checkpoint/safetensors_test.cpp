@@ -103,7 +103,7 @@ TEST_CASE("what is written is read back, in pieces or at once") {
   CHECK(again.text == text);
 }
 
-TEST_CASE("tensors behind functions give and take the same bytes") {
+TEST_CASE("tensors accessed by functions give and take the same bytes") {
   Tensors t;
   t.add("x", {5'000'011});
   t.fill(3);

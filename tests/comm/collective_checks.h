@@ -120,10 +120,10 @@ inline void check_all_to_all(comm::Communicator& c) {
       bool good = true;
       for (int q = 0; q < c.size(); ++q) {
         const auto wanted = values_of(q * 100 + c.rank(), length_of(q, c.rank(), scale), stream);
-        const auto got = blocks.got(q), behind = blocks.block(q).subspan(got.size());
+        const auto got = blocks.got(q), tail = blocks.block(q).subspan(got.size());
         good &= std::equal(got.begin(), got.end(), wanted.begin(), wanted.end());
-        // Nothing is written behind what was sent.
-        good &= std::all_of(behind.begin(), behind.end(), [](float v) { return v == -1; });
+        // Nothing is written after the bytes that were sent.
+        good &= std::all_of(tail.begin(), tail.end(), [](float v) { return v == -1; });
       }
       require(good, "all-to-all", c, static_cast<int64_t>(scale));
     }

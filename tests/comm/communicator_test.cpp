@@ -63,19 +63,19 @@ TEST_CASE("a rank that fails ends the others with its reason") {
   }
 }
 
-TEST_CASE("the error of the rank that failed is thrown, though others were told of it first") {
-  std::atomic<bool> told = false;
+TEST_CASE("the error of the rank that failed is thrown, though others were notified of it first") {
+  std::atomic<bool> notified = false;
   CHECK_THROWS_AS(run_ranks(2,
                             [&](Communicator& c) {
                               if (c.rank() == 1) {
                                 c.abort("row 7 is no row");
-                                while (!told) std::this_thread::yield();
+                                while (!notified) std::this_thread::yield();
                                 raise<DataError>("row 7 is no row");
                               }
                               try {
                                 c.barrier();
                               } catch (const CommError&) {
-                                told = true;
+                                notified = true;
                                 throw;
                               }
                             }),
@@ -94,7 +94,7 @@ TEST_CASE("a message larger than its receiver allows is an error on all ranks") 
   test::check_contains(reason, {"sent 10 bytes to rank 1, which expects at most 9"});
 }
 
-TEST_CASE("ranks that disagree on a size are told so") {
+TEST_CASE("ranks that disagree on a size get an error that says so") {
   test::check_contains(test::message_of<CommError>([] {
                          run_ranks(2, [](Communicator& c) {
                            std::vector<float> v(c.rank() == 0 ? 8 : 6);

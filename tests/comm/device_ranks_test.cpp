@@ -14,7 +14,7 @@ std::string value_of(const char* name) {
   return value ? value : "";
 }
 
-// Variables as they were, behind a test.
+// Restores environment variables after a test.
 class Variables {
  public:
   explicit Variables(std::vector<const char*> names) : names_(std::move(names)) {
@@ -38,7 +38,7 @@ class Variables {
   std::vector<std::string> values_;
 };
 
-TEST_CASE("the driver is told to load kernels early, unless the environment says otherwise") {
+TEST_CASE("the driver is set to load kernels early, unless the environment says otherwise") {
   const Variables all(
       {"CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS", "NCCL_GRAPH_REGISTER"});
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8", 1);

@@ -43,7 +43,7 @@ TEST_CASE("a rank that fails, and a process that dies, end the others") {
     const auto result = mpirun(2, task, "LocalFirst", {2, 2});
     INFO(result.out << result.err);
     CHECK(result.code != 0);
-    CHECK(result.err.find("HLITE_COMM_TIMEOUT") == std::string::npos);  // nobody waited so long
+    CHECK(result.err.find("HLITE_COMM_TIMEOUT") == std::string::npos);  // no rank waited so long
     if (task == std::string("throw"))
       test::check_contains(result.err, {"rank 3: the disk is on fire"});
   }
@@ -79,7 +79,7 @@ TEST_CASE("processes share files elsewhere where /dev/shm is full, with one warn
 }
 
 // A rank that does not come, with its process or alone, is waited for as long as the limit of
-// comm_ranks says. On a busy machine others, too, may be so late: they are named beside it.
+// comm_ranks says. On a busy machine others, too, may be so late: they are named as well.
 TEST_CASE("processes name the ranks that do not come, and end") {
   struct Case {
     const char* task;

@@ -11,7 +11,7 @@ namespace hlite::test {
 template <typename T>
 class RankBlocks {
  public:
-  // Room for `capacity` items in a block; what is received starts as `unset`.
+  // Allocates `capacity` items in a block; what is received starts as `unset`.
   RankBlocks(int ranks, size_t capacity, T unset = T())
       : capacity_(capacity),
         send_(static_cast<size_t>(ranks) * capacity),

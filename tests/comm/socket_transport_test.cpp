@@ -84,13 +84,13 @@ class SocketCommunicator final : public HostCommunicator {
 
   void barrier() override {
     const std::vector<ConstBytes> send(static_cast<size_t>(size()));
-    const std::vector<Bytes> room(send.size());
-    visit(send, room, [](int, ConstBytes) {});
+    const std::vector<Bytes> buffers(send.size());
+    visit(send, buffers, [](int, ConstBytes) {});
   }
 
-  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> buffers,
              Consume consume) override {
-    account(send, room);
+    account(send, buffers);
     std::vector<Message> out(send.size()), in(send.size());
     std::vector<std::vector<std::byte>> memory(send.size());
     for (size_t q = 0; q < send.size(); ++q)
@@ -113,12 +113,12 @@ class SocketCommunicator final : public HostCommunicator {
       for (int q = 0; q < size(); ++q) {
         const auto i = static_cast<size_t>(q);
         const ConstBytes bytes = q == rank() ? send[i] : ConstBytes(memory[i]);
-        account_received(q, bytes.size(), room);
-        if (room[i].data() == nullptr || q == rank()) {
+        account_received(q, bytes.size(), buffers);
+        if (buffers[i].data() == nullptr || q == rank()) {
           consume(q, bytes);
         } else {
-          std::copy(bytes.begin(), bytes.end(), room[i].data());
-          consume(q, {room[i].data(), bytes.size()});
+          std::copy(bytes.begin(), bytes.end(), buffers[i].data());
+          consume(q, {buffers[i].data(), bytes.size()});
         }
       }
     } catch (const std::exception& error) {
@@ -131,10 +131,10 @@ class SocketCommunicator final : public HostCommunicator {
     const auto n = static_cast<size_t>(size());
     const ConstBytes mine = std::as_bytes(std::span(&colour, 1));
     const std::vector<ConstBytes> send(n, mine);
-    const std::vector<Bytes> room(n, anywhere(mine.size()));
+    const std::vector<Bytes> buffers(n, anywhere(mine.size()));
     std::vector<int> ranks, members;
     int place = 0;
-    visit(send, room, [&](int q, ConstBytes bytes) {
+    visit(send, buffers, [&](int q, ConstBytes bytes) {
       int theirs = 0;
       std::memcpy(&theirs, bytes.data(), sizeof(theirs));
       if (theirs != colour) return;

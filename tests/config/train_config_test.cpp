@@ -170,7 +170,7 @@ TEST_CASE("The Data layer arrives whole") {
   CHECK(data.dense_width() == 8);
   REQUIRE(data.sparse.size() == 1);
   CHECK(data.sparse[0].top == "k");
-  CHECK(data.sparse[0].type == SlotSpread::kDistributed);
+  CHECK(data.sparse[0].type == SlotDistribution::kDistributed);
   CHECK(data.sparse[0].slot_num == 3);
   CHECK(data.sparse[0].max_feature_num_per_sample == 3);
   CHECK(data.sparse[0].max_nnz == 1);
@@ -201,7 +201,7 @@ TEST_CASE("The Data layer's optional keys") {
   CHECK(data.cache_eval_data == 0);
   CHECK(data.dense_width() == 13);
   CHECK(data.sparse[0].max_nnz == 1);
-  CHECK(data.sparse[0].type == SlotSpread::kLocalized);
+  CHECK(data.sparse[0].type == SlotDistribution::kLocalized);
 }
 
 namespace {
@@ -219,7 +219,7 @@ constexpr const char* kNorm = R"("format": "Norm", )";
 constexpr const char* kRaw = R"("format": "Raw", )";
 }  // namespace
 
-TEST_CASE("How many keys a slot has is told in one of three ways, or is one") {
+TEST_CASE("How many keys a slot has is given in one of three ways, or is one") {
   const auto hotness = [](const std::string& format, const std::string& keys) {
     const DataConfig data = data_layer(
         format, "", R"({"top": "s", "type": "LocalizedSlot", "slot_num": 3, )" + keys + "}");
@@ -388,7 +388,7 @@ TEST_CASE("Criteo files have columns of their own, and tokens that are hashed") 
                        {"solver.input_key_type", "Criteo"});
 }
 
-TEST_CASE("Table sizes are taken from a manifest beside the config") {
+TEST_CASE("Table sizes are taken from a manifest in the config's folder") {
   const test::TemporaryDirectory folder;
   const auto sizes = [&](const std::string& manifest, const std::string& name = "manifest.json") {
     test::write_text(folder / "manifest.json", manifest);
@@ -490,7 +490,7 @@ TEST_CASE("A graph file trains with a second file for the solver") {
   test::check_contains(fault(graph, dir / "none.json"), {"none.json"});
 }
 
-TEST_CASE("Paths are looked up beside the config, then in the working directory") {
+TEST_CASE("Paths are looked up in the config's folder, then in the working directory") {
   namespace fs = std::filesystem;
   const fs::path here = fs::current_path();
   const fs::path base = fs::temp_directory_path() / "hlite_train_config_test";

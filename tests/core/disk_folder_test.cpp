@@ -21,14 +21,14 @@ TEST_CASE("file systems of networks and of memory are known by their numbers") {
   CHECK(folder_kind(0x58465342) == FolderKind::kLocal);  // XFS
 }
 
-TEST_CASE("a folder has room, and what is none is not usable") {
+TEST_CASE("a folder has free space, and a path that is no folder is not usable") {
   const test::TemporaryDirectory folder;
-  const DiskFolder here = look_at_folder(folder.path());
+  const DiskFolder here = inspect_folder(folder.path());
   CHECK(here.usable);
   CHECK(here.free_bytes > 0);
-  CHECK_FALSE(look_at_folder(folder / "none").usable);
+  CHECK_FALSE(inspect_folder(folder / "none").usable);
   test::write_text(folder / "file", "x");
-  CHECK_FALSE(look_at_folder(folder / "file").usable);
+  CHECK_FALSE(inspect_folder(folder / "file").usable);
 }
 
 }  // namespace hlite

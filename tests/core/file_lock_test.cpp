@@ -47,7 +47,7 @@ TEST_CASE("the claim of a process that is killed ends with it") {
   CHECK(FileLock(dir / "run").holder() == fmt::format("process {} on host {}", child, host_name()));
   kill(child, SIGKILL);
   REQUIRE(waitpid(child, nullptr, 0) == child);
-  CHECK(std::filesystem::exists(dir / ".run.lock"));  // left behind
+  CHECK(std::filesystem::exists(dir / ".run.lock"));  // not removed
   {
     const FileLock lock(dir / "run");
     CHECK(lock.held());

@@ -96,7 +96,7 @@ TEST_CASE("a file is handed over in pieces, in order") {
   }
 }
 
-TEST_CASE("a path in a file is looked for beside that file, then in the working directory") {
+TEST_CASE("a path in a file is looked up in that file's folder, then in the working directory") {
   const TemporaryDirectory dir;
   test::write_text(dir / "here", "1");
   CHECK(resolve_path(dir.path(), "here") == dir / "here");
@@ -177,10 +177,10 @@ TEST_CASE("large aligned writes and small ones in turn give the bytes in order")
   const auto bytes = pattern(6 << 20);
   std::memcpy(memory.data(), bytes.data(), bytes.size());
   const std::span<const std::byte> all(memory.data(), bytes.size());
-  constexpr size_t kMost = WriteFile::kDirectBytes;
+  constexpr size_t kMax = WriteFile::kDirectBytes;
   for (const size_t odd : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}}) {
     // Aligned and large; large with a tail; then at an offset that is aligned, or not.
-    const std::vector<size_t> parts = {kMost, kMost + odd, 4096 - odd % 4096, kMost, 3};
+    const std::vector<size_t> parts = {kMax, kMax + odd, 4096 - odd % 4096, kMax, 3};
     WriteFile file(dir / "f");
     size_t at = 0;
     for (const size_t part : parts) {
@@ -227,8 +227,8 @@ TEST_CASE("a limit on the size of files is an error at the right offset") {
 }
 
 TEST_CASE("writes that are cut short or interrupted go on") {
-  // A pipe takes 64 KiB at a time, and a timer interrupts the writer while it
-  // waits for the slow reader.
+  // A pipe takes 64 KiB at a time, and a timer interrupts the writer while it waits for the slow
+  // reader.
   const TemporaryDirectory dir;
   const std::string path = dir / "pipe";
   REQUIRE(mkfifo(path.c_str(), 0600) == 0);

@@ -37,16 +37,16 @@ TEST_CASE("a forked task works on the memory as it was when the task began") {
   for (const int end : ready) close(end);
 }
 
-TEST_CASE("a forked task reports why it failed, at most a pipe's room of it") {
+TEST_CASE("a forked task reports why it failed, in at most a pipe's capacity") {
   const auto run = [](const std::function<std::string()>& body) {
     auto task = ForkedTask::start(body);
     REQUIRE(task);
     return task->wait();
   };
-  const auto failed = run([]() -> std::string { throw DataError("no room"); });
+  const auto failed = run([]() -> std::string { throw DataError("no space"); });
   CHECK(!failed.done);
   CHECK(!failed.killed);
-  CHECK(failed.text == "no room");
+  CHECK(failed.text == "no space");
   const auto killed = run([]() -> std::string {
     for (;;) kill(getpid(), SIGKILL);
   });
@@ -68,7 +68,7 @@ TEST_CASE("a forked task finishes although its process group is asked to stop") 
   CHECK(read_text(directory / "file") == "whole");
 }
 
-TEST_CASE("a forked task that nobody waits for has ended with its owner") {
+TEST_CASE("a forked task that is not waited for has ended with its owner") {
   const TemporaryDirectory directory;
   {
     REQUIRE(ForkedTask::start([&] {

@@ -124,7 +124,7 @@ TEST_CASE("stochastic rounding: the mean over all draws is the value") {
   }
 }
 
-TEST_CASE("stochastic rounding of what is too large, infinite or no number") {
+TEST_CASE("stochastic rounding of values that are too large, infinite or NaN") {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const uint32_t draw : {0u, 0x8000u, 0xffffu})

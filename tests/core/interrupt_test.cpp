@@ -11,7 +11,7 @@
 namespace hlite::test {
 namespace {
 
-// The handler of a signal is put back behind a test.
+// Restores the handler of a signal after a test.
 class Restored {
  public:
   explicit Restored(int number) : number_(number) { sigaction(number, nullptr, &before_); }
@@ -42,7 +42,7 @@ TEST_CASE("under nohup a terminal that is gone is no matter") {
   CHECK_FALSE(InterruptGuard::requested());
 }
 
-TEST_CASE("a pipe that nobody reads is an error of writing, and the end outside of the guard") {
+TEST_CASE("a closed pipe is an error of writing, and the end outside of the guard") {
   const Restored before(SIGPIPE);
   std::signal(SIGPIPE, SIG_DFL);
   std::array<int, 2> ends{};

@@ -124,7 +124,7 @@ TEST_CASE("a read that fails says why in its completion") {
   const RandomFile f(2 * kAlignment);
   for (const IoQueueFactory& open : all_queues()) {
     const auto queue = open(f.path, {.depth = 2, .alignment = kAlignment});
-    // An address that is nobody's; aligned.
+    // An address outside of all mappings; aligned.
     const IoRequest request{0, reinterpret_cast<std::byte*>(uintptr_t{1} << 12), kAlignment, 7};
     CHECK(queue->submit(std::span(&request, 1)) == 1);
     CHECK(reap_all(*queue, 1).at(7) == -EFAULT);

@@ -83,7 +83,7 @@ TEST_CASE("an error of a program's body is one message and the error's code") {
   CHECK(run({}, []() -> int { raise<DeviceError>("gone"); }).code == kExitDevice);
 }
 
-TEST_CASE("wrong usage is told, runs nothing and exits with 2") {
+TEST_CASE("wrong usage is reported, runs nothing and exits with 2") {
   const Ended unknown = run({"--nmae", "x"}, print_and_end);
   CHECK(unknown.code == kExitConfig);
   CHECK(unknown.out.empty());
@@ -97,7 +97,7 @@ TEST_CASE("wrong usage is told, runs nothing and exits with 2") {
         std::string("prog: --name: expected a value, found an empty one\n") + kMoreHelp);
 }
 
-TEST_CASE("an option is no value of the one before, and what is no number says so") {
+TEST_CASE("an option is no value of the one before, and a value that is not a number is an error") {
   for (const char* option : {"--name", "--files"}) {
     const Ended lacking = run({option, "--share", "0.5"}, print_and_end);
     CHECK(lacking.code == kExitConfig);
@@ -118,7 +118,7 @@ TEST_CASE("what standard output does not take is an error, and exits with 3") {
   CHECK(full.err == "prog: standard output: cannot write all: No space left on device\n");
 }
 
-TEST_CASE("files of a program whose standard streams are closed get no number of theirs") {
+TEST_CASE("files of a program whose standard streams are closed get other descriptors") {
   const Ended ended = run({}, [] {
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(fd);
     CLI::App inner("a program", "inner");

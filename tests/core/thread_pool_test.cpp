@@ -108,7 +108,7 @@ TEST_CASE("pools start and stop, used or not") {
   CHECK(available_threads() >= 1);
 }
 
-// In a child, whose memory has room for the stacks of some of its threads.
+// In a child, whose memory limit allows the stacks of only some of its threads.
 TEST_CASE("a pool whose threads cannot all be started says so, and ends those that were") {
   if (test::kSanitized) return;  // their own memory has no such limit
   const pid_t child = fork();

@@ -1,4 +1,4 @@
-// Owners of CUDA resources beside those of core/cuda_raii.cuh.
+// Owners of CUDA resources in addition to those of core/cuda_raii.cuh.
 #pragma once
 
 #include <span>

@@ -22,7 +22,7 @@ namespace {
 
 using cuda::CudaPlugin;
 
-// The libraries of fake_plugin.cpp lie beside the test program.
+// The libraries of fake_plugin.cpp lie in the test program's folder.
 std::string fake(const std::string& name) {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / ("lib" + name + ".so"))
       .string();
@@ -194,7 +194,7 @@ TEST_CASE("a plug-in without device gives the reason of its own") {
   CHECK(message_of<Error>([&] { plugin.backend().use_device(3); }) == "no device 3, says the fake");
 }
 
-TEST_CASE("the reason for no device tells drivers from devices") {
+TEST_CASE("the reason for no device distinguishes drivers from devices") {
   cuda::DeviceQuery query;
   query.devices = 2;
   query.driver_version = query.runtime_version = 13000;

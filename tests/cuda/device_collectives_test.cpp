@@ -46,7 +46,7 @@ void check_moves(GpuRank& r, size_t n) {
   const auto got = r.get(all);
   for (size_t i = 0; i < got.size(); ++i)
     r.require(got[i] == value_of(static_cast<int>(i / n), i % n, 1), "gather", n);
-  r.produce(own, bytes);  // which must not come behind the root's
+  r.produce(own, bytes);  // which must not come after the root's
   r.comm().broadcast(r.exec(), std::as_writable_bytes(bytes), root);
   r.require(r.get(bytes) == values_of(root, n, 1), "broadcast", n);
 }
@@ -81,7 +81,7 @@ void check_blocks(GpuRank& r, size_t scale) {
     const auto peer = static_cast<int>(q);
     auto want = values_of(peer * 100 + r.rank(), length_of(peer, r.rank(), scale), 3);
     r.require(bytes[q] == std::ssize(want) * 4, "size of a block", scale);
-    want.resize(capacity, -1);  // nothing is written behind what was sent
+    want.resize(capacity, -1);  // nothing is written after the bytes that were sent
     r.require(
         std::equal(want.begin(), want.end(), got.begin() + static_cast<int64_t>(q * capacity)),
         "all-to-all-v", scale);

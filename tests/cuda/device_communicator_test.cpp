@@ -29,7 +29,7 @@ TEST_CASE("copies and parts of a GPU communicator are communicators of their ran
   }));
 }
 
-TEST_CASE("GPU ranks that disagree, or want what they do not have, are told") {
+TEST_CASE("GPU ranks that disagree, or request what they do not have, get an error") {
   const EmulatedDevices machine(2);
   check_contains(message_of<CommError>([] {
                    on_gpus(2, 2, [](GpuRank& r) {

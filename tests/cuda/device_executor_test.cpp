@@ -15,9 +15,9 @@ using plan::Lane;
 using plan::StepContext;
 
 // A batch goes through three lanes and a state: a = batch, b = a (embedding lane), c = a (comm
-// lane), out = b, then c behind it; state = out of this run. Copies alone, so results are exact.
+// lane), out = b, then c after it; state = out of this run. Copies alone, so results are exact.
 struct Pipeline {
-  static constexpr int64_t kMost = 8;
+  static constexpr int64_t kMax = 8;
   plan::Buffers buffers;
   BufferId in, a, b, c, out, state;
   plan::Plan plan{buffers};
@@ -27,12 +27,12 @@ struct Pipeline {
     const auto add = [&](const char* name, BufferKind kind, int64_t floats) {
       return buffers.add(name, kind, floats * 4);
     };
-    in = add("in", BufferKind::kInput, kMost);
-    a = add("a", BufferKind::kActivation, kMost);
-    b = add("b", BufferKind::kActivation, kMost);
-    c = add("c", BufferKind::kActivation, kMost);
-    out = add("out", BufferKind::kActivation, 2 * kMost);
-    state = add("state", BufferKind::kState, 2 * kMost);
+    in = add("in", BufferKind::kInput, kMax);
+    a = add("a", BufferKind::kActivation, kMax);
+    b = add("b", BufferKind::kActivation, kMax);
+    c = add("c", BufferKind::kActivation, kMax);
+    out = add("out", BufferKind::kActivation, 2 * kMax);
+    state = add("state", BufferKind::kState, 2 * kMax);
     plan.add({.name = "copy_in",
               .lane = Lane::kCopy,
               .reads = {},
@@ -45,7 +45,7 @@ struct Pipeline {
     step("b", Lane::kEmbedding, a, b, 0);
     step("c", Lane::kComm, a, c, 0);
     step("first", Lane::kCompute, b, out, 0);
-    step("second", Lane::kEmbedding, c, out, kMost);
+    step("second", Lane::kEmbedding, c, out, kMax);
     step("keep", Lane::kComm, out, state, -1);
     plan.finalize();
     buffers.allocate(table);
@@ -58,7 +58,7 @@ struct Pipeline {
               .writes = {to},
               .run = [=, this](const StepContext& x) {
                 ++issued;
-                const int64_t n = at < 0 ? 2 * kMost : x.batch;
+                const int64_t n = at < 0 ? 2 * kMax : x.batch;
                 x.exec.cuda->copy(buffers.data<float>(to) + std::max<int64_t>(at, 0),
                                   buffers.data<float>(from), static_cast<size_t>(n) * 4,
                                   x.exec.stream);
@@ -75,7 +75,7 @@ StepContext batch_of(int64_t n, const float* values = nullptr) {
 }
 
 std::vector<float> numbers(float first) {
-  std::vector<float> v(Pipeline::kMost);
+  std::vector<float> v(Pipeline::kMax);
   std::iota(v.begin(), v.end(), first);
   return v;
 }
@@ -94,15 +94,15 @@ TEST_CASE("a plan on streams or in a graph does what it says, batch after batch"
       Pipeline p(table);
       {
         plan::DeviceExecutor executor(table, p.buffers, {.graphs = graphs});
-        std::vector<float> want(2 * Pipeline::kMost, 0.0f);
+        std::vector<float> want(2 * Pipeline::kMax, 0.0f);
         // Full batches with partial ones between, as at the end of an epoch; none is one too.
         for (int i = 0; i < 40; ++i) {
-          const int64_t batch = i % 7 == 6 ? i % 4 : Pipeline::kMost;
+          const int64_t batch = i % 7 == 6 ? i % 4 : Pipeline::kMax;
           const auto values = numbers(static_cast<float>(100 * i));
           executor.run(p.plan, batch_of(batch, values.data()));
           executor.wait_for_input();
           for (int64_t s = 0; s < batch; ++s)
-            want[static_cast<size_t>(s)] = want[static_cast<size_t>(s + Pipeline::kMost)] =
+            want[static_cast<size_t>(s)] = want[static_cast<size_t>(s + Pipeline::kMax)] =
                 values[static_cast<size_t>(s)];
           if (i % 3 == 0) CHECK((read(table, p, p.state) == want));
         }

@@ -21,7 +21,7 @@ using embedding::RowCacheCounts;
 
 constexpr int64_t kCachedWidth = 5, kCachedLookups = 96;
 
-float first_weight(int64_t row, int64_t j) {
+float initial_weight(int64_t row, int64_t j) {
   return static_cast<float>(row) + 0.125f * static_cast<float>(j);
 }
 
@@ -37,14 +37,14 @@ class CachedCase {
                 .rows = rows,
                 .lines = lines,
                 .widths = {kCachedWidth, 1},
-                .most_lookups = kCachedLookups}) {
+                .max_lookups = kCachedLookups}) {
     auto* const data = reinterpret_cast<float*>(memory_.data());
     line_rows_ = {.w = Matrix<float>(data, lines, kCachedWidth),
                   .state0 = {data + lines * kCachedWidth, lines, 1}};
     cache_.attach(exec, line_rows_);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t j = 0; j < kCachedWidth; ++j)
-        table_.push_back(cache_.host_rows().w.as<float>()(row, j) = first_weight(row, j));
+        table_.push_back(cache_.host_rows().w.as<float>()(row, j) = initial_weight(row, j));
       states_.push_back(cache_.host_rows().state0(row, 0) = 0.5f);
     }
   }
@@ -215,7 +215,7 @@ TEST_CASE("rows come back from a GPU before others take their host lines, which 
                        .rows = kRows,
                        .lines = kLines,
                        .widths = {kCachedWidth, 1},
-                       .most_lookups = kBatch,
+                       .max_lookups = kBatch,
                        .host_rows = kHost});
     of.attach(exec, {.w = Matrix<float>(data, kLines, kCachedWidth),
                      .state0 = {data + kLines * kCachedWidth, kLines, 1}});
@@ -230,13 +230,13 @@ TEST_CASE("rows come back from a GPU before others take their host lines, which 
                               [](uint32_t row, std::byte* out) {
                                 float values[kCachedWidth];
                                 for (int64_t j = 0; j < kCachedWidth; ++j)
-                                  values[j] = first_weight(row, j);
+                                  values[j] = initial_weight(row, j);
                                 std::memcpy(out, values, sizeof(values));
                               });
     cache.attach(of.host_rows());
     std::vector<float> table, states(kRows, 0.5f);
     for (int64_t row = 0; row < kRows; ++row)
-      for (int64_t j = 0; j < kCachedWidth; ++j) table.push_back(first_weight(row, j));
+      for (int64_t j = 0; j < kCachedWidth; ++j) table.push_back(initial_weight(row, j));
     int64_t recalled = 0;
     for (uint64_t round = 0; round < 80; ++round) {
       const bool training = round % 5 != 4;

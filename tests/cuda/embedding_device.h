@@ -35,7 +35,7 @@ std::vector<T> from_floats(const std::vector<float>& values) {
   for (const float v : values) out.push_back(from_float<T>(v));
   return out;
 }
-// What a result rounded to T may be off, beside the error of its computation in float.
+// The rounding error of a result in T, in addition to the error of its computation in float.
 template <typename T>
 Tolerance resolution(double absolute) {
   if constexpr (std::is_same_v<T, bf16>) return {.absolute = absolute, .relative = 0x1p-8};

@@ -1,4 +1,4 @@
-// Lookups and first values of tables on the emulated device and, where there is one, on the GPU.
+// Lookups and initial values of tables on the emulated device and, where there is one, on the GPU.
 #include <string>
 #include <vector>
 
@@ -252,7 +252,7 @@ TEST_CASE("init_tables on a GPU makes the CPU's bits", "[gpu]") {
   }
 }
 
-TEST_CASE("fill_uniform and fill write what they are asked for, and nothing else", "[gpu]") {
+TEST_CASE("fill_uniform and fill write the given range, and nothing else", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);

@@ -51,7 +51,7 @@ struct WaitingGraph {
 };
 
 TEST_CASE(
-    "memory of several devices is neither taken nor freed beside a graph that waits for work to "
+    "memory of several devices is neither taken nor freed during a graph that waits for work to "
     "come") {
   const EmulatedDevices machine(2);
   const WaitingGraph graph, second;
@@ -59,7 +59,7 @@ TEST_CASE(
   void *early = nullptr, *data = nullptr;
   HLITE_CUDA(cudaMalloc(&early, 16));
   graph.launch();
-  const std::string words = "beside a kernel that waits for work which has not been launched";
+  const std::string words = "during a kernel that waits for work which has not been launched";
   const auto refuses = [&](auto&& call) {
     check_contains(message_of<EmulationError>([&] { (void)call(); }),
                    {words.c_str(), "a word that is 0"});
@@ -79,7 +79,7 @@ TEST_CASE(
   CHECK(cudaFree(early) == cudaSuccess);
 }
 
-TEST_CASE("a graph that was uploaded is launched beside one that waits") {
+TEST_CASE("a graph that was uploaded is launched while another one waits") {
   const EmulatedDevices machine(2);
   const WaitingGraph first, second;
   HLITE_CUDA(cudaGraphUpload(second.exec, second.stream.get()));
@@ -122,7 +122,7 @@ TEST_CASE("host memory is page-locked once, blocks of one page each for itself")
   CHECK(taken(cudaHostUnregister(page.data())) == cudaErrorHostMemoryNotRegistered);
 }
 
-TEST_CASE("events without timing tell no time") {
+TEST_CASE("events without timing have no time") {
   const Stream stream;
   cudaEvent_t timed = nullptr, plain = nullptr;
   HLITE_CUDA(cudaEventCreateWithFlags(&timed, cudaEventDefault));

@@ -49,7 +49,7 @@ TEST_CASE("a product with epilogue may differ from the plain one by rounding") {
   for (const bool relu : {false, true})
     for (const bool bias : {false, true}) {
       CheckedProduct c(relu, bias);
-      CHECK(is_telling(c.expected));
+      CHECK(is_conclusive(c.expected));
       CHECK(c.difference().empty());
       // 2.25 2^-9 (3.5 + 0.25 with the bias) + 16 2^-23 (3.5 + 1 with the bias)
       const float value = 3.5f + (bias ? 0.25f : 0);
@@ -77,9 +77,9 @@ TEST_CASE("a product with epilogue that is not finite differs, unless the plain 
   c.expected.product[13] = NAN;
   CHECK(c.difference().empty());
   c.expected.product.assign(kSampledRows * kSampledColumns, NAN);
-  CHECK(!is_telling(c.expected));
+  CHECK(!is_conclusive(c.expected));
   c.expected.product.assign(kSampledRows * kSampledColumns, 0);
-  CHECK(!is_telling(c.expected));
+  CHECK(!is_conclusive(c.expected));
 }
 
 TEST_CASE("a mask's bits must be right where the sign is sure") {

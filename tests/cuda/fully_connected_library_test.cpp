@@ -30,7 +30,7 @@ TEST_CASE("fully connected layers do without cuBLASLt's epilogues") {
   }
 }
 
-TEST_CASE("TF32 rounds the factors of float products, and only when asked", "[gpu]") {
+TEST_CASE("TF32 rounds the factors of float products, and only if enabled", "[gpu]") {
   constexpr double kTf32 = 1.0 / 2048;  // of each factor
   const MatmulOptions tf32 = {.tf32 = true};
   const LayerShape s = {65, 40, 16};

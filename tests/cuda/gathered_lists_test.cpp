@@ -29,7 +29,7 @@ GatheredBlocks gathered_on(const OpDevice& on, const RowPlacement& placement, in
   const Exec& exec = on.exec();
   const SlotLayout& layout = placement.layout();
   const int ranks = placement.ranks();
-  const PoolShape pool{.ranks = ranks, .capacity = capacity, .width = layout.width};
+  const ExchangeShape shape{.ranks = ranks, .capacity = capacity, .width = layout.width};
   const DevicePlacement place(exec, placement);
   const DeviceSlots slots(exec, layout);
   const ExecMemory workspace(
@@ -40,11 +40,11 @@ GatheredBlocks gathered_on(const OpDevice& on, const RowPlacement& placement, in
   const std::vector<uint32_t> values(keys.data(), keys.data() + keys.size());
   const DeviceTensor<uint32_t> on_device(on, values);
   DeviceTensor<uint32_t> blocks(
-      on, std::vector<uint32_t>(static_cast<size_t>(ranks * pool.block_words()), kNotWritten));
+      on, std::vector<uint32_t>(static_cast<size_t>(ranks * shape.block_words()), kNotWritten));
   DeviceTensor<int64_t> bytes(on, std::vector<int64_t>(static_cast<size_t>(ranks), -1));
   list_gathered(exec, {.slots = slots.ref(),
                        .placement = place.ref(),
-                       .pool = pool,
+                       .shape = shape,
                        .rank = rank,
                        .keys = {on_device.data(), keys.dim(0), keys.dim(1)},
                        .samples_of_rank = kRankSamples,

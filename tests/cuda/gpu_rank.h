@@ -43,7 +43,7 @@ class GpuRank {
     table_.stream_synchronize(stream_->get());
     return {data, values.size()};
   }
-  // The same, but work on the stream brings the values, and nobody has waited for it.
+  // The same, but work on the stream brings the values, and the host has not waited for it.
   template <typename T>
   std::span<T> produce(const std::vector<T>& values) {
     const auto from = put(values), to = put(std::vector<T>(values.size()));
@@ -99,7 +99,7 @@ inline void on_gpus(const comm::Topology& topology, const comm::DeviceRanks& how
                     const std::function<int(int)>& device_of,
                     const std::function<void(GpuRank&)>& body,
                     const cuda::Backend& table = emulated_cuda()) {
-  // Emulated processes share a driver, which would free no memory beside another one's kernels that
+  // Emulated processes share a driver, which would free no memory during another one's kernels that
   // wait: ranks are destroyed when the work of all has ended.
   std::latch ended(topology.ranks());
   comm::run_ranks(topology, [&](comm::Communicator& host) {

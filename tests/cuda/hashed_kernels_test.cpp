@@ -1,4 +1,4 @@
-// Tables whose rows come as keys come, on the emulated device and, where there is one, on the GPU:
+// Hashed tables on the emulated device and, where there is one, on the GPU:
 // everything as on the CPU.
 #include <map>
 #include <numeric>
@@ -39,7 +39,7 @@ void check_batches(const Exec& gpu, const std::vector<int64_t>& hotness, int64_t
   CHECK((got.values(keys.size()) == want.values(keys.size())));
 }
 
-TEST_CASE("hashed rows, first values and lookups of a GPU are the CPU's", "[gpu]") {
+TEST_CASE("hashed rows, initial values and lookups of a GPU are the CPU's", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -129,7 +129,7 @@ TEST_CASE("keys get and lose rows on a GPU as on the CPU, whatever the order of 
   emulation::set_order(emulation::Order::kForward);
 }
 
-// As several ranks ask for them: by table, then key, again and again.
+// Requests of several ranks: by table, then key, again and again.
 std::vector<std::pair<uint32_t, uint32_t>> draw_list(int64_t n, uint64_t round) {
   std::vector<std::pair<uint32_t, uint32_t>> list;
   for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
@@ -141,7 +141,7 @@ std::vector<std::pair<uint32_t, uint32_t>> draw_list(int64_t n, uint64_t round) 
   return list;
 }
 
-TEST_CASE("keys of any tables that come in a list get rows by table and key, or first values",
+TEST_CASE("keys of any tables that come in a list get rows by table and key, or initial values",
           "[gpu]") {
   for (const OpDevice& device : op_devices<float>())
     for (const auto order : {emulation::Order::kForward, emulation::Order::kShuffled}) {
@@ -167,7 +167,7 @@ TEST_CASE("keys of any tables that come in a list get rows by table and key, or 
                                                     : at->second);
           std::vector<float> vector(static_cast<size_t>(width), 9);  // no row moves here
           if (both.second != kNoKey)
-            c.storage().first_values(both.first, both.second, vector.data());
+            c.storage().initial_values(both.first, both.second, vector.data());
           want.insert(want.end(), vector.begin(), vector.end());
         }
         CHECK(got.rows == want_rows);
@@ -179,8 +179,9 @@ TEST_CASE("keys of any tables that come in a list get rows by table and key, or 
   emulation::set_order(emulation::Order::kForward);
 }
 
-TEST_CASE("a key in a list that finds its table full tells the device, and has its first values",
-          "[gpu]") {
+TEST_CASE(
+    "a key in a list that finds its table full sets the device's flag, and has its initial values",
+    "[gpu]") {
   for (const OpDevice& device : op_devices<float>()) {
     INFO(device.name());
     HashedCase c(device.exec(), {1, 1}, 2, 3);
@@ -189,7 +190,7 @@ TEST_CASE("a key in a list that finds its table full tells the device, and has i
     CHECK(full.capacity_exceeded == 1);
     CHECK(full.rows == std::vector<uint32_t>{0, embedding::kUnseen, 1, 2, kNoKey});
     std::vector<float> first(2);
-    c.storage().first_values(1, 7, first.data());
+    c.storage().initial_values(1, 7, first.data());
     CHECK(full.vectors[2] == first[0]);
     CHECK(full.vectors[8] == 9);
     check_contains(message_of<DataError>([&] { c.index.check(device.exec()); }),

@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("warps a block and blocks do not change the interaction's bit
       for (const int64_t max_blocks : {1, 2, 3})
         CHECK(same_values(run_kernels(problem, {.max_blocks = max_blocks}), want));
     });
-    // Room for one warp or two, whose samples need 1 to 13 KB.
+    // Memory for one warp or two, whose samples need 1 to 13 KB.
     for (const int64_t bytes : {14000, 28000})
       CHECK(same_values(run_kernels(problem, {.shared_bytes = bytes, .max_blocks = 2}), want));
   }
@@ -123,8 +123,8 @@ TEMPLATE_TEST_CASE("the interaction's vectors come from shared memory without ba
 }
 
 // A shape that a warp would take, where shared memory is too small for it.
-TEMPLATE_TEST_CASE("interaction kernels for any shape take what a warp has no room for", "", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("interaction kernels for any shape take samples that exceed a warp's memory", "",
+                   float, bf16, fp16) {
   const Problem<TestType> problem({3, 26, 32});
   check_close(run_kernels(problem, {.shared_bytes = 1200}), oracle(problem),
               interaction_tolerance<TestType>(emulated_device(), 32));

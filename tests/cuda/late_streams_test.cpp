@@ -67,7 +67,7 @@ TEST_CASE("on late streams whatever waits sees the work") {
   CHECK(held.read(held.reader.get()) == 2);
 
   waited.table.event_record(point.get(), waited.writer.get());
-  waited.fill(3);  // behind the event
+  waited.fill(3);  // after the event
   waited.table.event_synchronize(point.get());
   CHECK(waited.read(waited.reader.get()) == 2);
 
@@ -101,7 +101,7 @@ TEST_CASE("on late streams copies follow the rules for pageable and page-locked 
   auto* const pinned = static_cast<float*>(memory);
   *pinned = 7;
   table.copy(pinned, value.data(), sizeof(float), stream.get());
-  CHECK(*pinned == 7);  // nobody has waited
+  CHECK(*pinned == 7);  // the host has not waited
   table.stream_synchronize(stream.get());
   CHECK(*pinned == 5);
   table.copy(value.data(), pinned, sizeof(float), stream.get());
@@ -110,7 +110,7 @@ TEST_CASE("on late streams copies follow the rules for pageable and page-locked 
   table.free_pinned(memory);
 }
 
-TEST_CASE("a graph on a late stream runs when somebody waits for it") {
+TEST_CASE("a graph on a late stream runs when the host waits for it") {
   const LateStreams late;
   const Change change;
   void* graph = nullptr;

@@ -105,7 +105,7 @@ TEST_CASE("a file with a bad line counts as absent and is written anew") {
 
   const std::pair<std::string, const char*> cases[] = {
       {"", ":1:"},
-      {"somebody else's file\n", ":1:"},
+      {"another program's file\n", ":1:"},
       {damaged, ":2:"},
       {good + "half a li", ":3:"},
       {good.substr(0, good.size() - 4), ":2:"},
@@ -196,17 +196,17 @@ class Variable {
 };
 
 TEST_CASE("the algorithm file lies where the desktop's rules put caches") {
-  const Variable home("HOME", "/home/somebody");
+  const Variable home("HOME", "/home/user");
   {
     const Variable cache("XDG_CACHE_HOME", "/fast/cache");
     CHECK(default_algorithm_file() == "/fast/cache/hugectr_lite/matmul_algorithms.txt");
   }
   {
     const Variable relative("XDG_CACHE_HOME", "cache");  // to be ignored
-    CHECK(default_algorithm_file() == "/home/somebody/.cache/hugectr_lite/matmul_algorithms.txt");
+    CHECK(default_algorithm_file() == "/home/user/.cache/hugectr_lite/matmul_algorithms.txt");
   }
   const Variable none("XDG_CACHE_HOME", nullptr);
-  CHECK(default_algorithm_file() == "/home/somebody/.cache/hugectr_lite/matmul_algorithms.txt");
+  CHECK(default_algorithm_file() == "/home/user/.cache/hugectr_lite/matmul_algorithms.txt");
   const Variable no_home("HOME", nullptr);
   CHECK(default_algorithm_file().empty());
 }

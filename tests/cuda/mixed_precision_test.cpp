@@ -358,7 +358,7 @@ TEST_CASE("on a GPU nothing but updates waits for learning rates, and none of th
   CHECK(lookup.after == std::vector{plan.index_of("copy_in")});
 }
 
-TEST_CASE("on a GPU gradients of weights run beside those of activations") {
+TEST_CASE("on a GPU gradients of weights overlap those of activations") {
   emulated_cuda().use_device(0);
   for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
     Trained gpu(kPlain, {change}, &emulated_cuda());

@@ -32,7 +32,7 @@ TEST_CASE("captured collectives run as often as their graphs, on all ranks") {
   CHECK(on_ranks(2, check_captured).empty());
 }
 
-TEST_CASE("ranks that disagree on a collective are told who and on what") {
+TEST_CASE("ranks that disagree on a collective get an error that names ranks and values") {
   const EmulatedDevices machine(2);
   const auto failures_of = [](const std::function<void(NcclRank&)>& body) {
     return on_ranks(2, [&](NcclRank& r) {

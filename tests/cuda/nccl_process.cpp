@@ -60,7 +60,7 @@ std::string check(const Process& p) {
     failures += on_ranks(p, "id" + std::to_string(seed), [](NcclRank& r) {
       check_collectives(r);
       check_captured(r);
-      // So that nobody sees another rank give up.
+      // So that no rank sees another one give up.
       r.require(ncclCommDestroy(r.comm) == ncclSuccess, "destroy");
       r.comm = nullptr;
     });

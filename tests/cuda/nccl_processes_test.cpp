@@ -45,7 +45,7 @@ TEST_CASE("the emulated NCCL moves and adds between processes, in every order") 
     }
 }
 
-TEST_CASE("processes whose ranks disagree are all told the same") {
+TEST_CASE("processes whose ranks disagree all get the same error") {
   const auto results = run_processes("mismatch", {1, 1});
   for (const ProgramResult& result : results) {
     CHECK(result.code == 1);
@@ -61,7 +61,7 @@ TEST_CASE("a rank of another process that stays away is waited for, then named")
     CHECK(result.code == 1);
     // The first that gives up is one more that the others lack.
     check_contains(result.err, {"NCCL of device 0 waits for rank", "call 1, all-reduce of 12",
-                                "lacks rank", " 2; 0 behind it"});
+                                "lacks rank", " 2; 0 after it"});
   }
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a planted fault of one rank is an error of the ranks of all processes
 }
 
 TEST_CASE(
-    "a rank that expects another number of ranks is told so by the process that made the id") {
+    "a rank that expects another number of ranks gets an error from the process that made the id") {
   const auto results = run_processes("refused", {1, 1});
   check_contains(results[1].err, {"state 5", "rank 1 expects 3 ranks, others expect 2"});
   check_contains(results[0].err, {"state 7"});  // still in progress

@@ -21,7 +21,8 @@ std::string message_on_nodes(const std::function<void(GpuRank&)>& body) {
   return message_of<DeviceError>([&] { on_nodes(Topology({2, 2}), body); });
 }
 
-TEST_CASE("processes without an NCCL that fits are told what was found and what is wanted") {
+TEST_CASE(
+    "processes without a suitable NCCL get an error with the found and the required version") {
   const auto join = [](GpuRank&) {};
   {
     const NcclScope nccl;
@@ -48,7 +49,7 @@ struct Joined {
       : rank(r), comm(kernels::nccl_join(r.exec(), id, r.comm().size(), r.rank())) {
     finish();
   }
-  // Nothing that NCCL is asked blocks.
+  // No call to NCCL blocks.
   void finish() const {
     while (!kernels::nccl_ready(rank.exec(), comm)) std::this_thread::yield();
   }
@@ -100,7 +101,7 @@ TEST_CASE("a rank's work ends when it is revoked, by a library that knows no ncc
       if (r.rank() == 0) {
         const NcclMessage message{.peer = 1, .send = nullptr, .receive = got.data(), .bytes = 16};
         kernels::nccl_exchange(r.exec(), j.comm, &message, 1);
-        r.require(!kernels::stream_is_idle(r.exec()), "a message that nobody sends", 4);
+        r.require(!kernels::stream_is_idle(r.exec()), "a message that no rank sends", 4);
       }
       j.rank.host().barrier();
       kernels::nccl_revoke(r.exec(), j.comm);

@@ -210,7 +210,7 @@ TEST_CASE("a dynamic loss scale that cannot help is counted", "[gpu]") {
     for (int i = 0; i < 3; ++i) small.train();
     CHECK(small.model().loss_scaling().dynamic_state()->lost == 3);
     CHECK(small.found().tensor.empty());
-    small.set("t1.weight", 4, 7e4f);  // what products read is no number
+    small.set("t1.weight", 4, 7e4f);  // products read NaN
     CHECK(small.found().tensor == "t1.weight");
     CHECK(std::isinf(small.found().value));
   }

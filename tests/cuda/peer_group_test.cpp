@@ -105,8 +105,8 @@ TEST_CASE("ranks of another process are not reached, and have a world of their o
   CHECK(worlds[0] != worlds[2]);
 }
 
-// Each rank's number comes by its stream; behind the meeting its neighbour reads it.
-void check_meeting(Rank& r, Communicator& host) {
+// Each rank's number comes by its stream; after the rendezvous its neighbour reads it.
+void check_rendezvous(Rank& r, Communicator& host) {
   std::vector<std::byte*> all(static_cast<size_t>(host.size()));
   std::byte* const mine = r.value.data();
   ThreadPool pool(1);
@@ -119,12 +119,12 @@ void check_meeting(Rank& r, Communicator& host) {
   const auto exchange = [&] {
     r.table.zero(r.value.data(), sizeof(float), r.stream.get());
     r.table.copy(r.value.data(), source.data(), sizeof(float), r.stream.get());
-    r.group.meet(r.exec());
+    r.group.rendezvous(r.exec());
     r.table.copy(r.seen.data(), all[next], sizeof(float), r.stream.get());
-    r.group.meet(r.exec());  // nobody begins again before it has been read
+    r.group.rendezvous(r.exec());  // no rank begins again before it has been read
   };
   for (int i = 0; i < 3; ++i) exchange();
-  require(r.read(r.seen) == static_cast<float>(next + 1), "what is behind a meeting", r.number);
+  require(r.read(r.seen) == static_cast<float>(next + 1), "the value after a rendezvous", r.number);
   if (r.group.shares_devices()) return;
   host.barrier();
   void* graph = nullptr;
@@ -134,20 +134,20 @@ void check_meeting(Rank& r, Communicator& host) {
   r.table.zero(r.seen.data(), sizeof(float), r.stream.get());
   host.barrier();
   for (int i = 0; i < 3; ++i) r.table.graph_launch(graph, r.stream.get());
-  require(r.read(r.seen) == static_cast<float>(next + 1), "what is behind a graph's meeting",
+  require(r.read(r.seen) == static_cast<float>(next + 1), "the value after a graph's rendezvous",
           r.number);
   host.barrier();
   r.table.graph_destroy(graph);
 }
 
-TEST_CASE("behind a meeting all ranks' work before it is done, in every order, in a graph too") {
+TEST_CASE("after a rendezvous all ranks' earlier work is done, in every order, in a graph too") {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const int ranks = seed % 3 == 0 ? 4 : 2, devices = seed % 4 == 0 ? 1 : ranks;
     INFO(ranks << " ranks on " << devices << " devices, seed " << seed);
     const EmulatedDevices machine(devices);
     const RandomStreams order(seed);
     CHECK_NOTHROW(on_groups(
-        Topology({ranks}), [&](int rank) { return rank % devices; }, check_meeting));
+        Topology({ranks}), [&](int rank) { return rank % devices; }, check_rendezvous));
   }
 }
 
@@ -177,7 +177,7 @@ TEST_CASE("a wait ends with the peer's signal, or when the host says so", "[gpu]
     for (const TestStream& stream : streams) table.stream_synchronize(stream.get());
     for (int rank = 0; rank < 2; ++rank) {
       const auto got = words[rank].to_host(streams[rank].get());
-      CHECK((got[0] == 1 && got[1] == 1 && got[kernels::kMostPeers] == 1));
+      CHECK((got[0] == 1 && got[1] == 1 && got[kernels::kMaxPeers] == 1));
     }
     kernels::peer_signal(on(0), peers(0));
     kernels::peer_wait(on(0), peers(0), stop.get());  // for what never comes
@@ -199,7 +199,7 @@ TEST_CASE("a GPU whose writes do not arrive in another's memory is found when ra
 }
 
 // Under AddressSanitizer a write into freed memory ends the test.
-TEST_CASE("a GPU that fails while ranks are joined frees its memory behind its peers' writes") {
+TEST_CASE("a GPU that fails while ranks are joined frees its memory after its peers' writes") {
   const EmulatedDevices machine(8);
   for (int i = 0; i < 10; ++i) {
     emulation::plant({.what = emulation::Planted::What::kFails, .device = 0, .name = "peer_copy"});
@@ -216,7 +216,7 @@ TEST_CASE("more ranks than a process may have are refused") {
   const EmulatedDevices machine(1);
   check_contains(message_of<comm::CommError>([] {
                    on_groups(
-                       Topology({kernels::kMostPeers + 1}), [](int) { return 0; },
+                       Topology({kernels::kMaxPeers + 1}), [](int) { return 0; },
                        [](Rank&, Communicator&) {});
                  }),
                  {"33 ranks in one process, at most 32"});

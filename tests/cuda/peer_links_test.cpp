@@ -13,7 +13,7 @@ using test::check_contains;
 
 }  // namespace
 
-TEST_CASE("links of GPUs are told rank by rank, with those that share one") {
+TEST_CASE("links of GPUs are listed rank by rank, with those that share one") {
   const test::EmulatedDevices machine(4);
   const test::EmulatedBus bus("1-3");
   const PeerLinks links(test::emulated_cuda(), {3, 0, 1, 0});
@@ -33,7 +33,7 @@ TEST_CASE("links of GPUs are told rank by rank, with those that share one") {
                  {"1 of 3 pairs of GPUs", "PCIe", ": 3-1;", "expected NVLink", "48 times slower"});
 }
 
-TEST_CASE("with NVLink everywhere, or one GPU, nobody is warned") {
+TEST_CASE("with NVLink everywhere, or one GPU, there is no warning") {
   const test::EmulatedDevices machine(4);
   const PeerLinks all(test::emulated_cuda(), {0, 1, 2, 3});
   CHECK(all.warning().empty());

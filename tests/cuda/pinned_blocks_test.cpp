@@ -14,7 +14,7 @@ namespace {
 std::map<const void*, int> locked;  // how often, by address
 bool refuse = false;
 
-// The emulated GPU, which tells of what is page-locked.
+// The emulated GPU, which lists page-locked memory.
 cuda::Backend spy() {
   locked.clear();
   refuse = false;

@@ -46,44 +46,44 @@ struct Numbers {
 
 TEST_CASE("shared memory that threads pass on unmet is a race") {
   Numbers n;
-  const auto pass = [&](int ahead, Meet meet) {
-    return [&n, ahead, meet] { pass_on(ahead, meet, n.in.data(), n.out.data()); };
+  const auto pass = [&](int ahead, Barrier barrier) {
+    return [&n, ahead, barrier] { pass_on(ahead, barrier, n.in.data(), n.out.data()); };
   };
-  check_race(pass(1, Meet::kNot),
+  check_race(pass(1, Barrier::kNot),
              {"race in pass_on: thread ", " of block 0 ", "a byte that thread ",
               "nothing orders the two: shared memory; addr2line 0x"});
-  check_race(pass(1, Meet::kWarp), {"race in pass_on"});  // from lane 0 of the next warp
-  check_race(pass(1, Meet::kShuffle), {"race in pass_on"});
-  check_no_race(pass(1, Meet::kBlock));
-  check_no_race(pass(0, Meet::kNot));
+  check_race(pass(1, Barrier::kWarp), {"race in pass_on"});  // from lane 0 of the next warp
+  check_race(pass(1, Barrier::kShuffle), {"race in pass_on"});
+  check_no_race(pass(1, Barrier::kBlock));
+  check_no_race(pass(0, Barrier::kNot));
 }
 
 TEST_CASE("warps order their own threads, by __syncwarp alone") {
   Numbers n;
-  const auto fetch = [&](Meet meet) {
-    return [&n, meet] { fetch_and_pass_on(meet, n.in.data(), n.out.data()); };
+  const auto fetch = [&](Barrier barrier) {
+    return [&n, barrier] { fetch_and_pass_on(barrier, n.in.data(), n.out.data()); };
   };
-  check_no_race(fetch(Meet::kWarp));
-  check_no_race(fetch(Meet::kBlock));
-  check_race(fetch(Meet::kNot), {"race in fetch: ", "shared memory"});
-  check_race(fetch(Meet::kShuffle), {"race in fetch: "});
+  check_no_race(fetch(Barrier::kWarp));
+  check_no_race(fetch(Barrier::kBlock));
+  check_race(fetch(Barrier::kNot), {"race in fetch: ", "shared memory"});
+  check_race(fetch(Barrier::kShuffle), {"race in fetch: "});
 }
 
 TEST_CASE("shared memory that is written anew while others read it is a race") {
   Numbers n;
-  const auto reuse = [&](Meet meet) {
-    return [&n, meet] { reuse_tile(meet, n.in.data(), n.out.data()); };
+  const auto reuse = [&](Barrier barrier) {
+    return [&n, barrier] { reuse_tile(barrier, n.in.data(), n.out.data()); };
   };
-  check_race(reuse(Meet::kNot), {"race in reuse_tile", "shared memory"});
-  check_race(reuse(Meet::kWarp), {"race in reuse_tile"});
-  check_no_race(reuse(Meet::kBlock));
+  check_race(reuse(Barrier::kNot), {"race in reuse_tile", "shared memory"});
+  check_race(reuse(Barrier::kWarp), {"race in reuse_tile"});
+  check_no_race(reuse(Barrier::kBlock));
 }
 
 TEST_CASE("blocks are ordered by nothing") {
   Numbers n;
   const auto pass = [&](int blocks, int ahead) {
     return [&n, blocks, ahead] {
-      pass_on_globally(blocks, ahead, Meet::kBlock, n.in.data(), n.out.data());
+      pass_on_globally(blocks, ahead, Barrier::kBlock, n.in.data(), n.out.data());
     };
   };
   check_no_race(pass(1, 7));

@@ -7,47 +7,47 @@ namespace {
 
 constexpr int kThreads = 64;
 
-__device__ void come_together(Meet meet) {
-  if (meet == Meet::kWarp) __syncwarp();
-  if (meet == Meet::kBlock) __syncthreads();
-  if (meet == Meet::kShuffle) (void)__shfl_sync(0xffffffffu, 0, 0);
+__device__ void come_together(Barrier barrier) {
+  if (barrier == Barrier::kWarp) __syncwarp();
+  if (barrier == Barrier::kBlock) __syncthreads();
+  if (barrier == Barrier::kShuffle) (void)__shfl_sync(0xffffffffu, 0, 0);
 }
 
 __device__ int thread_ahead(int ahead) {
   return (static_cast<int>(threadIdx.x) + ahead) % kThreads;
 }
 
-__global__ void pass_on_kernel(int ahead, Meet meet, const int* in, int* out) {
+__global__ void pass_on_kernel(int ahead, Barrier barrier, const int* in, int* out) {
   __shared__ int tile[kThreads];
   const unsigned first = blockIdx.x * kThreads;
   tile[threadIdx.x] = in[first + threadIdx.x];
-  come_together(meet);
+  come_together(barrier);
   out[first + threadIdx.x] = tile[thread_ahead(ahead)];
 }
 
-__global__ void pass_on_globally_kernel(int ahead, Meet meet, int* at, int* out) {
+__global__ void pass_on_globally_kernel(int ahead, Barrier barrier, int* at, int* out) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x, all = gridDim.x * kThreads;
   at[i] = static_cast<int>(i);
-  come_together(meet);
+  come_together(barrier);
   out[i] = at[(i + static_cast<unsigned>(ahead)) % all];
 }
 
-__global__ void reuse_tile_kernel(Meet meet, const int* in, int* out) {
+__global__ void reuse_tile_kernel(Barrier barrier, const int* in, int* out) {
   int* const tile = dynamic_shared<int>();
   for (int turn = 0; turn < 2; ++turn) {
     tile[threadIdx.x] = in[threadIdx.x] + turn;
     __syncthreads();
     out[turn * kThreads + static_cast<int>(threadIdx.x)] = tile[thread_ahead(33)];
-    come_together(meet);
+    come_together(barrier);
   }
 }
 
-__global__ void fetch_kernel(Meet meet, const int* in, int* out) {
+__global__ void fetch_kernel(Barrier barrier, const int* in, int* out) {
   int* const tile = dynamic_shared<int>();
   __pipeline_memcpy_async(tile + threadIdx.x, in + threadIdx.x, sizeof(int));
   __pipeline_commit();
   __pipeline_wait_prior(0);
-  come_together(meet);
+  come_together(barrier);
   out[threadIdx.x] = tile[threadIdx.x ^ 1];
 }
 
@@ -80,17 +80,17 @@ LaunchShape shape_of(const char* name, int blocks = 1, size_t shared_bytes = 0) 
 
 }  // namespace
 
-void pass_on(int ahead, Meet meet, const int* in, int* out) {
-  launch(shape_of("pass_on", 2), pass_on_kernel, ahead, meet, in, out);
+void pass_on(int ahead, Barrier barrier, const int* in, int* out) {
+  launch(shape_of("pass_on", 2), pass_on_kernel, ahead, barrier, in, out);
 }
-void pass_on_globally(int blocks, int ahead, Meet meet, int* at, int* out) {
-  launch(shape_of("pass_on_globally", blocks), pass_on_globally_kernel, ahead, meet, at, out);
+void pass_on_globally(int blocks, int ahead, Barrier barrier, int* at, int* out) {
+  launch(shape_of("pass_on_globally", blocks), pass_on_globally_kernel, ahead, barrier, at, out);
 }
-void reuse_tile(Meet meet, const int* in, int* out) {
-  launch(shape_of("reuse_tile", 1, kThreads * sizeof(int)), reuse_tile_kernel, meet, in, out);
+void reuse_tile(Barrier barrier, const int* in, int* out) {
+  launch(shape_of("reuse_tile", 1, kThreads * sizeof(int)), reuse_tile_kernel, barrier, in, out);
 }
-void fetch_and_pass_on(Meet meet, const int* in, int* out) {
-  launch(shape_of("fetch", 1, kThreads * sizeof(int)), fetch_kernel, meet, in, out);
+void fetch_and_pass_on(Barrier barrier, const int* in, int* out) {
+  launch(shape_of("fetch", 1, kThreads * sizeof(int)), fetch_kernel, barrier, in, out);
 }
 void count_threads(int blocks, bool atomic, int* count) {
   launch(shape_of("count_threads", blocks), count_kernel, atomic, count);

@@ -5,17 +5,17 @@
 
 namespace hlite::test {
 
-enum class Meet { kNot, kWarp, kBlock, kShuffle };
+enum class Barrier { kNot, kWarp, kBlock, kShuffle };
 
 // out[i] = in of the thread `ahead` further in the block, by way of shared memory and a meeting.
-void pass_on(int ahead, Meet meet, const int* in, int* out);
+void pass_on(int ahead, Barrier barrier, const int* in, int* out);
 // The same through memory of the device, which blocks share.
-void pass_on_globally(int blocks, int ahead, Meet meet, int* at, int* out);
+void pass_on_globally(int blocks, int ahead, Barrier barrier, int* at, int* out);
 // Two tiles in turn, through the same shared memory; `meet` is between reading one and writing the
 // next.
-void reuse_tile(Meet meet, const int* in, int* out);
+void reuse_tile(Barrier barrier, const int* in, int* out);
 // Shared memory fetched by asynchronous copies, of which each thread waits for its own.
-void fetch_and_pass_on(Meet meet, const int* in, int* out);
+void fetch_and_pass_on(Barrier barrier, const int* in, int* out);
 
 // All threads of some blocks add 1 to *count, plainly or by an atomic.
 void count_threads(int blocks, bool atomic, int* count);

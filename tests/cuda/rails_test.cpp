@@ -85,7 +85,7 @@ void check_blocks(GpuRank& r, const Both& both, size_t scale) {
     const auto at = static_cast<size_t>(q);
     r.require(bytes[at] == std::ssize(want.got(q)) * 4, "size of a block", scale);
     const auto block = std::span(got).subspan(at * (4 * scale + 1), 4 * scale + 1);
-    r.require(same_bits(block, want.block(q)), "all-to-all-v", scale);  // nothing behind it either
+    r.require(same_bits(block, want.block(q)), "all-to-all-v", scale);  // nothing after it either
   }
 }
 

@@ -155,7 +155,7 @@ TEST_CASE("the host that does not wait for a copy finds what was there before, i
   CHECK(right_orders([&] { return run(false); }) < static_cast<int>(kSeeds));
 }
 
-TEST_CASE("whoever asks whether work is done brings it to its end") {
+TEST_CASE("a query whether work is done brings it to its end") {
   for (const auto order : {emulation::StreamOrder::kAtOnce, emulation::StreamOrder::kLate,
                            emulation::StreamOrder::kRandom}) {
     const StreamOrderScope scope(order, 3);
@@ -172,8 +172,8 @@ TEST_CASE("whoever asks whether work is done brings it to its end") {
 
 // ---- Ranks with graphs that signal each other ----
 
-// A rank's iteration as a graph: it writes its value, tells the peer, waits for the peer's word and
-// fetches the peer's value; what is left out is planted.
+// A rank's iteration as a graph: it writes its value, signals the peer, waits for the peer's signal
+// and fetches the peer's value; a planted fault leaves one of these out.
 struct LeftOut {
   bool signal = true, wait = true, join = true;
 };
@@ -309,11 +309,11 @@ TEST_CASE("events that wait for each other's streams show whose work is missing"
   const int limit = std::exchange(emulation::machine().stuck_ms, 100);
   const DeviceRank a(0), b(1);
   await_word(b.stream->get(), b.word, 1);
-  Event behind;
-  behind.record(b.stream->get());
+  Event later;
+  later.record(b.stream->get());
   a.use();
-  behind.hold_back(a.stream->get());
-  signal_word(a.stream->get(), b.word, 1);  // never: it is behind the one that waits for it
+  later.hold_back(a.stream->get());
+  signal_word(a.stream->get(), b.word, 1);  // never: it is queued after the wait for it
   check_contains(message_of<EmulationError>([&] { a.stream->synchronize(); }),
                  {"signal_word waits for device 1", "which lacks 1 of its work",
                   "await_word of device 1 waits for a word that is 0"});

@@ -16,7 +16,7 @@ namespace {
 
 using namespace embedding;
 
-constexpr int64_t kMostSamples = RoutingCase::kMostSamples, kRoutedWidth = 2;
+constexpr int64_t kMaxSamples = RoutingCase::kMaxSamples, kRoutedWidth = 2;
 
 // Memory of a device for one rank's routing.
 class RoutedRank {
@@ -24,16 +24,16 @@ class RoutedRank {
   RoutedRank(const OpDevice& on, const RowPlacement& placement, int64_t capacity)
       : exec_(on.exec()),
         layout_(placement.layout()),
-        pool_{
-            .ranks = placement.ranks(),
-            .capacity = capacity,
-            .copied_capacity = std::min(placement.copied_rows(), kMostSamples * layout_.columns()),
-            .width = kRoutedWidth,
-            .hashed_tables = placement.hashed() ? layout_.tables() : 0},
+        shape_{.ranks = placement.ranks(),
+               .capacity = capacity,
+               .replicated_capacity =
+                   std::min(placement.replicated_rows(), kMaxSamples * layout_.columns()),
+               .width = kRoutedWidth,
+               .hashed_tables = placement.hashed() ? layout_.tables() : 0},
         placement_(exec_, placement),
         slots_(exec_, layout_),
         workspace_(exec_,
-                   routing_workspace(exec_, slots_.ref(), placement.ranks(), kMostSamples,
+                   routing_workspace(exec_, slots_.ref(), placement.ranks(), kMaxSamples,
                                      placement_.ref().numbers,
                                      on.on_gpu() ? 1 : exec_.threads().threads()),
                    "routing") {
@@ -48,7 +48,7 @@ class RoutedRank {
     batch_ = keys.dim(0);
     route_keys(exec_, {.slots = slots_.ref(),
                        .placement = placement_.ref(),
-                       .pool = pool_,
+                       .shape = shape_,
                        .keys = {keys_, batch_, layout_.keys.columns},
                        .entries = {entries_, batch_, layout_.keys.columns},
                        .lists = lists_,
@@ -62,72 +62,72 @@ class RoutedRank {
     return values;
   }
   [[nodiscard]] std::vector<uint32_t> block(int rank) const {
-    return get(lists_.blocks + rank * pool_.block_words(), pool_.block_words());
+    return get(lists_.blocks + rank * shape_.block_words(), shape_.block_words());
   }
   [[nodiscard]] std::vector<uint32_t> entries() const {
     return get(entries_, batch_ * layout_.keys.columns);
   }
-  [[nodiscard]] std::vector<uint32_t> copied() const {
-    return get(lists_.copied, get(lists_.counts, pool_.ranks + 1).back());
+  [[nodiscard]] std::vector<uint32_t> replicated() const {
+    return get(lists_.replicated, get(lists_.counts, shape_.ranks + 1).back());
   }
-  [[nodiscard]] const WantedLists& lists() const { return lists_; }
-  [[nodiscard]] const PoolShape& pool() const { return pool_; }
+  [[nodiscard]] const RequestLists& lists() const { return lists_; }
+  [[nodiscard]] const ExchangeShape& shape() const { return shape_; }
 
  private:
   void cut(Cutter& cutter) {
-    keys_ = cutter.cut<uint32_t>(kMostSamples * layout_.keys.columns);
-    entries_ = cutter.cut<uint32_t>(kMostSamples * layout_.keys.columns);
-    lists_ = {.blocks = cutter.cut<uint32_t>(pool_.ranks * pool_.block_words()),
-              .list_bytes = cutter.cut<int64_t>(pool_.ranks),
-              .copied = cutter.cut<uint32_t>(pool_.copied_capacity),
-              .counts = cutter.cut<uint32_t>(pool_.ranks + 1),
-              .vector_bytes = cutter.cut<int64_t>(pool_.ranks)};
+    keys_ = cutter.cut<uint32_t>(kMaxSamples * layout_.keys.columns);
+    entries_ = cutter.cut<uint32_t>(kMaxSamples * layout_.keys.columns);
+    lists_ = {.blocks = cutter.cut<uint32_t>(shape_.ranks * shape_.block_words()),
+              .list_bytes = cutter.cut<int64_t>(shape_.ranks),
+              .replicated = cutter.cut<uint32_t>(shape_.replicated_capacity),
+              .counts = cutter.cut<uint32_t>(shape_.ranks + 1),
+              .vector_bytes = cutter.cut<int64_t>(shape_.ranks)};
   }
   const Exec exec_;
   const SlotLayout layout_;
-  const PoolShape pool_;
+  const ExchangeShape shape_;
   DevicePlacement placement_;
   DeviceSlots slots_;
   ExecMemory workspace_, memory_;
   uint32_t *keys_ = nullptr, *entries_ = nullptr;
-  WantedLists lists_;
+  RequestLists lists_;
   int64_t batch_ = 0;
 };
 
 void check_lists(const ExpectedRoute& want, const RoutedRank& rank) {
-  const PoolShape& pool = rank.pool();
-  const auto counts = rank.get(rank.lists().counts, pool.ranks + 1);
-  const auto list_bytes = rank.get(rank.lists().list_bytes, pool.ranks);
-  const auto vector_bytes = rank.get(rank.lists().vector_bytes, pool.ranks);
-  const bool fits = want.longest() <= pool.capacity;
-  for (int q = 0; q < pool.ranks; ++q) {
+  const ExchangeShape& shape = rank.shape();
+  const auto counts = rank.get(rank.lists().counts, shape.ranks + 1);
+  const auto list_bytes = rank.get(rank.lists().list_bytes, shape.ranks);
+  const auto vector_bytes = rank.get(rank.lists().vector_bytes, shape.ranks);
+  const bool fits = want.longest() <= shape.capacity;
+  for (int q = 0; q < shape.ranks; ++q) {
     const auto i = static_cast<size_t>(q);
     const auto& list = want.lists[i];
     const auto block = rank.block(q);
     CHECK((block[0] | uint64_t{block[1]} << 32) == static_cast<uint64_t>(want.longest()));
-    const int64_t listed = std::min(std::ssize(list), pool.capacity);
+    const int64_t listed = std::min(std::ssize(list), shape.capacity);
     CHECK(counts[i] == listed);
     CHECK(vector_bytes[i] == listed * kRoutedWidth * 4);
-    CHECK(list_bytes[i] == 4 * (pool.header_words() + (fits ? std::ssize(list) : 0)));
-    CHECK(std::equal(list.begin(), list.begin() + listed, block.begin() + pool.header_words()));
+    CHECK(list_bytes[i] == 4 * (shape.header_words() + (fits ? std::ssize(list) : 0)));
+    CHECK(std::equal(list.begin(), list.begin() + listed, block.begin() + shape.header_words()));
     uint32_t end = 0;  // of each table's keys, where they are listed
-    for (int64_t t = 0; t < pool.hashed_tables; ++t) {
+    for (int64_t t = 0; t < shape.hashed_tables; ++t) {
       for (const auto& [key, row] : want.rows[static_cast<size_t>(t)]) end += row.rank == q ? 1 : 0;
       CHECK(block[static_cast<size_t>(kListHeader + t)] == end);
     }
   }
   if (fits) {
-    auto copied = rank.copied();  // in any order
-    std::sort(copied.begin(), copied.end());
-    CHECK(copied == want.copied);
+    auto replicated = rank.replicated();  // in any order
+    std::sort(replicated.begin(), replicated.end());
+    CHECK(replicated == want.replicated);
   }
 }
 
-// Every lookup's row of the pool.
+// Every lookup's received row.
 bool entries_are(const ExpectedRoute& want, const RoutedRank& rank, const SlotLayout& layout,
                  Matrix<const uint32_t> keys) {
-  const PoolShape& pool = rank.pool();
-  const auto got = rank.entries(), copied = rank.copied();
+  const ExchangeShape& shape = rank.shape();
+  const auto got = rank.entries(), replicated = rank.replicated();
   bool good = true;
   for (int64_t s = 0; s < layout.slots(); ++s)
     for (int64_t b = 0; b < keys.dim(0); ++b)
@@ -139,9 +139,9 @@ bool entries_are(const ExpectedRoute& want, const RoutedRank& rank, const SlotLa
         }
         const ExpectedRoute::Row& row =
             want.rows[static_cast<size_t>(layout.table_of[static_cast<size_t>(s)])].at(keys(b, c));
-        const auto copy = std::find(copied.begin(), copied.end(), row.at);
-        good &= entry == (row.rank < 0 ? pool.listed_rows() + (copy - copied.begin())
-                                       : row.rank * pool.capacity + row.at);
+        const auto copy = std::find(replicated.begin(), replicated.end(), row.at);
+        good &= entry == (row.rank < 0 ? shape.list_capacity() + (copy - replicated.begin())
+                                       : row.rank * shape.capacity + row.at);
       }
   return good;
 }
@@ -153,12 +153,12 @@ TEST_CASE("random batches are routed as the definition says, number by number", 
   for (uint64_t round = 0; round < 24; ++round) {
     RoutingCase random(round, kRoutedWidth);
     const int64_t capacity =
-        round % 4 == 3 ? 1 + random.draw(20) : kMostSamples * random.tables().columns();
+        round % 4 == 3 ? 1 + random.draw(20) : kMaxSamples * random.tables().columns();
     const RowPlacement hashed = random.hashed_placement();
     const RowPlacement& placement = round % 3 == 2 ? hashed : random.placement();
     for (const OpDevice& on : devices) {
       RoutedRank rank(on, placement, capacity);
-      for (const int64_t batch : {kMostSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
+      for (const int64_t batch : {kMaxSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
         INFO(on.name() << ", round " << round << ", batch " << batch);
         const auto keys = random.keys(batch);
         const ExpectedRoute want(placement, keys.view());
@@ -171,35 +171,36 @@ TEST_CASE("random batches are routed as the definition says, number by number", 
   }
 }
 
-TEST_CASE("what ranks ask for is taken from their lists, and a list too long is told to all",
+TEST_CASE("requests are read from the lists of all ranks, and all learn of a list that is too long",
           "[gpu]") {
   constexpr int32_t kRanks = 3;
-  const PoolShape pool{.ranks = kRanks, .capacity = 4, .copied_capacity = 0, .width = kRoutedWidth};
+  const ExchangeShape shape{
+      .ranks = kRanks, .capacity = 4, .replicated_capacity = 0, .width = kRoutedWidth};
   for (const OpDevice& on : op_devices<float>())
     for (const uint32_t longest : {4u, 5u}) {
       INFO(on.name() << ", longest " << longest);
       const Exec& exec = on.exec();
-      const uint32_t x = 77;  // behind a list's end
+      const uint32_t x = 77;  // after a list's end
       const DeviceTensor<uint32_t> blocks(
           on, {2, 0, 8, 9, x, x, longest, 0, 1, 2, 3, 4, 0, 0, x, x, x, x});
       const DeviceTensor<int64_t> received(on,
                                            {(2 + 2) * 4, longest > 4 ? 2 * 4 : (2 + 4) * 4, 2 * 4});
       DeviceTensor<int64_t> sent(on, {8, 12, 16}), wanted_bytes(on, {0, 8, 16}),
           bytes(on, {-1, -1, -1}), needed(on, {-1});
-      DeviceTensor<uint32_t> wanted(on, {0, 1, 2, 0}), rows(on, std::vector<uint32_t>(12, x)),
+      DeviceTensor<uint32_t> own_counts(on, {0, 1, 2, 0}), rows(on, std::vector<uint32_t>(12, x)),
           counts(on, {x, x, x});
       DeviceTensor<int32_t> capacity_exceeded(on, {0});
       std::array<PeerCounts, kRanks> total;
       const ExecMemory totals(exec, sizeof(total), "totals");
       put_bytes(exec, totals.data(), total.data(), sizeof(total));
       for (const bool training : {true, false})
-        take_lists(exec, {.pool = pool,
+        take_lists(exec, {.shape = shape,
                           .blocks = blocks.data(),
                           .received_bytes = received.data(),
                           .lists = {.list_bytes = sent.data(),
-                                    .counts = wanted.data(),
+                                    .counts = own_counts.data(),
                                     .vector_bytes = wanted_bytes.data()},
-                          .asked = {rows.data(), counts.data(), bytes.data(), needed.data()},
+                          .requested = {rows.data(), counts.data(), bytes.data(), needed.data()},
                           .capacity_exceeded = capacity_exceeded.data(),
                           .counts = reinterpret_cast<PeerCounts*>(totals.data()),
                           .training = training});
@@ -225,14 +226,15 @@ TEST_CASE("what ranks ask for is taken from their lists, and a list too long is 
     }
 }
 
-TEST_CASE("keys that ranks ask for are taken with their tables", "[gpu]") {
+TEST_CASE("keys that ranks request are read with their tables", "[gpu]") {
   constexpr int32_t kRanks = 2;
-  const PoolShape pool{.ranks = kRanks, .capacity = 3, .width = kRoutedWidth, .hashed_tables = 4};
+  const ExchangeShape shape{
+      .ranks = kRanks, .capacity = 3, .width = kRoutedWidth, .hashed_tables = 4};
   for (const OpDevice& on : op_devices<float>())
     for (const uint32_t longest : {3u, 4u}) {
       INFO(on.name() << ", longest " << longest);
       const uint32_t x = 77;
-      // Behind the longest list: where tables 0 to 3 end.
+      // After the longest list: where tables 0 to 3 end.
       const DeviceTensor<uint32_t> blocks(
           on, {longest, 0, 0, 2, 2, 3, 8, 9, 8, 1, 0, 0, 0, 0, 1, 5, x, x});
       const bool fits = longest <= 3;
@@ -240,23 +242,23 @@ TEST_CASE("keys that ranks ask for are taken with their tables", "[gpu]") {
                                            {(6 + (fits ? 3 : 0)) * 4, (6 + (fits ? 1 : 0)) * 4});
       const DeviceTensor<int64_t> sent(on, {24, 24}), wanted_bytes(on, {0, 0}), needed(on, {-1}),
           bytes(on, {-1, -1});
-      const DeviceTensor<uint32_t> wanted(on, {0, 0, 0}), counts(on, {x, x}),
+      const DeviceTensor<uint32_t> own_counts(on, {0, 0, 0}), counts(on, {x, x}),
           keys(on, std::vector<uint32_t>(6, x)), tables(on, std::vector<uint32_t>(6, x));
       const DeviceTensor<int32_t> capacity_exceeded(on, {0});
       const std::array<PeerCounts, kRanks> none_yet;
       const ExecMemory totals(on.exec(), sizeof(none_yet), "totals");
       put_bytes(on.exec(), totals.data(), none_yet.data(), sizeof(none_yet));
-      take_lists(on.exec(), {.pool = pool,
+      take_lists(on.exec(), {.shape = shape,
                              .blocks = blocks.data(),
                              .received_bytes = received.data(),
                              .lists = {.list_bytes = sent.data(),
-                                       .counts = wanted.data(),
+                                       .counts = own_counts.data(),
                                        .vector_bytes = wanted_bytes.data()},
-                             .asked = {.counts = counts.data(),
-                                       .vector_bytes = bytes.data(),
-                                       .needed = needed.data(),
-                                       .keys = keys.data(),
-                                       .tables = tables.data()},
+                             .requested = {.counts = counts.data(),
+                                           .vector_bytes = bytes.data(),
+                                           .needed = needed.data(),
+                                           .keys = keys.data(),
+                                           .tables = tables.data()},
                              .capacity_exceeded = capacity_exceeded.data(),
                              .counts = reinterpret_cast<PeerCounts*>(totals.data())});
       const uint32_t none = kNoKey;

@@ -47,17 +47,19 @@ TEST_CASE("lists made on GPUs from the keys of all are those that an exchange br
   check_gathered(kOnGpus);
 }
 
-TEST_CASE("lists that do not fit between GPUs leave the tables alone, and fit once room is made") {
+TEST_CASE(
+    "lists that exceed the capacity between GPUs leave the tables alone, and fit once it is grown") {
   const EmulatedDevices machine(3);
   for (const bool gathers : {false, true}) check_growth(kOnGpus, gathers);
 }
 
-TEST_CASE("rows that come as keys come to several GPUs are those of full tables") {
+TEST_CASE("hashed tables on several GPUs have the rows of full tables") {
   const EmulatedDevices machine(7);
   check_hashed_definition(kOnGpus);
 }
 
-TEST_CASE("keys whose lists do not fit between GPUs take no rows, and theirs once room is made") {
+TEST_CASE(
+    "keys whose lists exceed the capacity between GPUs take no rows, and theirs once it is grown") {
   const EmulatedDevices machine(7);
   check_hashed_growth(kOnGpus);
 }

@@ -291,7 +291,7 @@ TEST_CASE("segments are summed exactly through several blocks of carried entries
   }
 }
 
-// Rows of several slices, most of whose lookups are of two rows: through all lists of carried sums.
+// Rows of several slices, whose lookups are mainly of two rows: through all lists of carried sums.
 TEST_CASE("a row-wise rule takes wide rows that cross tiles", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);

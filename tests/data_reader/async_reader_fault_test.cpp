@@ -70,12 +70,12 @@ TEST_CASE("short, interrupted, late and disordered reads give the same batches")
     INFO("seed " << seed);
     CHECK(right);
     CHECK(totals->misaligned == 0);
-    CHECK(totals->most_in_flight <= 1 + s % 6);
+    CHECK(totals->max_in_flight <= 1 + s % 6);
     CHECK(totals->queues == reader->plan().threads);
   }
 }
 
-TEST_CASE("a device error belongs to its batch, whoever meets it first") {
+TEST_CASE("a device error belongs to its batch, whichever thread meets it first") {
   RawFixture f(1'000);
   for (const int64_t threads : {1, 2, 3, 7}) {
     f.data.async_param = async_param(threads, 4, 512, 8, 512);
@@ -128,7 +128,7 @@ TEST_CASE("a file cut short while it is read is an error, never old data") {
   }
 }
 
-TEST_CASE("a file that shrinks behind the samples in use is an error at the next epoch") {
+TEST_CASE("a file that shrinks after the samples in use is an error at the next epoch") {
   RawFixture f(100);
   f.data.num_samples = 50;
   f.data.async_param = async_param(1, 1, 512, 2, 512);

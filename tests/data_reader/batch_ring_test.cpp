@@ -107,7 +107,7 @@ TEST_CASE("a ring hands out batches in order, whatever its slots and threads, an
     }
 }
 
-TEST_CASE("a ring that repeats goes on with the first batch, and starts where it is told to") {
+TEST_CASE("a ring that repeats goes on with the first batch, and starts at a given position") {
   CountingSource source({.threads = 2}, {.start_batch = 4, .repeat = true});
   for (int64_t p = 4; p < 20; ++p) {
     CHECK(source.position() == p);

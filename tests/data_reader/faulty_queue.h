@@ -36,7 +36,7 @@ struct Faults {
 
 // Seen by all queues of a factory.
 struct FaultyTotals {
-  std::atomic<int64_t> most_in_flight = 0, reads = 0, misaligned = 0, queues = 0;
+  std::atomic<int64_t> max_in_flight = 0, reads = 0, misaligned = 0, queues = 0;
 };
 
 class FaultyQueue final : public IoQueue {
@@ -66,7 +66,7 @@ class FaultyQueue final : public IoQueue {
       ++n;
     }
     const auto now = static_cast<int64_t>(in_flight_.size());
-    if (now > totals_->most_in_flight) totals_->most_in_flight = now;
+    if (now > totals_->max_in_flight) totals_->max_in_flight = now;
     return n;
   }
 

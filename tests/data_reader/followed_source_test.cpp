@@ -33,15 +33,15 @@ struct FolderFixture : test::RawFixture {
 TEST_CASE("files come in the order of their names, each once, until _END") {
   const FolderFixture folder;
   FollowedSource source = folder.follow();
-  CHECK(source.look().next == Next::kNothing);
+  CHECK(source.poll().next == Next::kNothing);
   CHECK(source.at_end_of_file());
   CHECK(source.memory().empty());
   for (const char* other : {"a.tmp", ".b.bin", "_c.bin", "d.txt", "e.json"}) folder.put(other, 3);
-  CHECK(source.look().next == Next::kNothing);
+  CHECK(source.poll().next == Next::kNothing);
   folder.put("b.bin", 20);
   folder.put("c.bin", 7);
-  REQUIRE(source.look().next == Next::kFile);
-  CHECK(source.look().file == "b.bin");  // until it is opened
+  REQUIRE(source.poll().next == Next::kFile);
+  CHECK(source.poll().file == "b.bin");  // until it is opened
   source.open("b.bin");
   CHECK(source.samples() == 20);
   std::vector<int64_t> sizes;
@@ -49,19 +49,19 @@ TEST_CASE("files come in the order of their names, each once, until _END") {
     CHECK(source.position() == std::ssize(sizes));
   CHECK(sizes == std::vector<int64_t>{8, 8, 4});
   folder.put("bb.bin", 9);  // comes in time: before c
-  CHECK(source.look().file == "bb.bin");
+  CHECK(source.poll().file == "bb.bin");
   source.open("bb.bin");
   while (!source.at_end_of_file()) source.next();
   test::write_text(folder.dir / "days/_END", "");
-  CHECK(source.look().file == "c.bin");  // the end is that of all files
+  CHECK(source.poll().file == "c.bin");  // the end is that of all files
   source.open("c.bin");
   CHECK(source.next().size == 7);
   CHECK(source.at_end_of_file());
-  CHECK(source.look().next == Next::kEnd);
+  CHECK(source.poll().next == Next::kEnd);
   CHECK(source.bytes_read() >= 36 * (folder.bytes() / 50));
 }
 
-TEST_CASE("a file whose turn is over is told of once") {
+TEST_CASE("a file whose turn is over is reported once") {
   const FolderFixture folder;
   folder.put("a.bin", 3);
   folder.put("m.bin", 3);
@@ -70,11 +70,11 @@ TEST_CASE("a file whose turn is over is told of once") {
   source.reopen("m.bin", 1, 1);  // after a resume: a.bin was read long ago
   CHECK(source.at_end_of_file());
   CHECK(source.position() == 1);
-  CHECK(source.look().next == Next::kNothing);
+  CHECK(source.poll().next == Next::kNothing);
   CHECK(log.text().empty());
   folder.put("b.bin", 3);
-  CHECK(source.look().next == Next::kNothing);
-  CHECK(source.look().next == Next::kNothing);
+  CHECK(source.poll().next == Next::kNothing);
+  CHECK(source.poll().next == Next::kNothing);
   CHECK(log.count("b.bin: it came after m.bin had been read") == 1);
 }
 

@@ -1,4 +1,4 @@
-// An IssueSink that writes down what it is told, and lets the decoder go on.
+// An IssueSink that records what it receives, and lets the decoder go on.
 #pragma once
 
 #include <string>

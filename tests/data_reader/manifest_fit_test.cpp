@@ -49,7 +49,7 @@ TEST_CASE("a file of its manifest, read as the manifest says, fits") {
   CHECK(f.fault().empty());
 }
 
-TEST_CASE("a config that contradicts the manifest is told in which number") {
+TEST_CASE("a config that contradicts the manifest gets an error that names the number") {
   FitFixture f;
   SECTION("numbers and slots") {
     f.raw.data.dense_dim = 2;
@@ -122,7 +122,7 @@ TEST_CASE("a config that contradicts the manifest is told in which number") {
   }
 }
 
-TEST_CASE("a file that is not the one of its manifest is told by its size or a sample") {
+TEST_CASE("a file that is not the one of its manifest is recognized by its size or a sample") {
   FitFixture f;
   const std::string bytes = test::read_text(f.raw.path);
   const auto stale = [&] {

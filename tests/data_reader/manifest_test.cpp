@@ -157,7 +157,7 @@ TEST_CASE("damaged manifests are errors with place and reason") {
                  {"none.json"});
 }
 
-TEST_CASE("a file finds the manifest beside it that names it") {
+TEST_CASE("a file finds the manifest in its folder that names it") {
   const test::TemporaryDirectory folder;
   Manifest synth = example();
   synth.files[0].name = "s.1.train.bin";

@@ -8,7 +8,7 @@
 using namespace hlite;
 using namespace hlite::data;
 
-TEST_CASE("a batch buffer is one aligned block, zero behind its samples") {
+TEST_CASE("a batch buffer is one aligned block, zero after its samples") {
   BatchBuffer buffer(5, 1, 8, 3);
   HostBatch& b = buffer.batch();
   CHECK(b.size == 0);

@@ -81,8 +81,8 @@ TEST_CASE("Norm records of every kind become rows of a batch") {
               rest = rest.subspan(static_cast<size_t>(size));
             }
             CHECK(exact);
-            CHECK(longest <= decoder.most_record_bytes());
-            if (fixed) CHECK(longest == decoder.most_record_bytes());
+            CHECK(longest <= decoder.max_record_bytes());
+            if (fixed) CHECK(longest == decoder.max_record_bytes());
             CHECK(buffer.batch().replaced_keys == 0);
           }
 }
@@ -209,7 +209,7 @@ TEST_CASE("keys of Norm records outside of their table are replaced and counted"
     }
 }
 
-TEST_CASE("a sink that lets it pass is told of every wrong value of a Norm record") {
+TEST_CASE("a sink that continues receives every wrong value of a Norm record") {
   const NormShape shape{.dense = 2, .slot_rows = {10, 50}, .hotness = {2, 1}};
   test::IssueLog log;
   const NormDecoder decoder(shape.config(), shape.slot_rows, log);
@@ -234,7 +234,7 @@ TEST_CASE("a sink that lets it pass is told of every wrong value of a Norm recor
   decoder.decode(bytes_of(good), {kPath, 1, 100}, buffer.batch(), 1);
   CHECK(log.lines.size() == 4);
   CHECK(b.keys(1, 2) == 49);
-  // Behind a record that is not whole there is nothing to go on with.
+  // After a record that is not whole decoding cannot continue.
   const std::string cut = bad.substr(0, bad.size() - 1);
   CHECK_THROWS_AS(decoder.decode(bytes_of(cut), {kPath, 0, 64}, buffer.batch(), 0), DataError);
 }

@@ -23,10 +23,10 @@ std::vector<std::byte> bytes_with(const std::vector<int>& values) {
   return bytes;
 }
 
-std::vector<std::byte> header_bytes(const NormHeader& header, size_t behind = 0) {
+std::vector<std::byte> header_bytes(const NormHeader& header, size_t trailing = 0) {
   std::vector<std::byte> bytes;
   append_norm_header(header, bytes);
-  bytes.resize(bytes.size() + behind);
+  bytes.resize(bytes.size() + trailing);
   return bytes;
 }
 
@@ -35,7 +35,7 @@ NormHeader read_bytes(const std::vector<std::byte>& bytes) {
 }
 
 // A header of the given eight numbers, framed or not, with a right checksum.
-std::vector<std::byte> numbers(bool framed, const std::vector<int64_t>& values, size_t behind) {
+std::vector<std::byte> numbers(bool framed, const std::vector<int64_t>& values, size_t trailing) {
   std::vector<std::byte> bytes(64);
   std::memcpy(bytes.data(), values.data(), 64);
   if (framed) {
@@ -44,7 +44,7 @@ std::vector<std::byte> numbers(bool framed, const std::vector<int64_t>& values, 
     bytes.insert(bytes.begin(), {std::byte{64}, std::byte{0}, std::byte{0}, std::byte{0}});
     bytes.push_back(static_cast<std::byte>(sum % 256));
   }
-  bytes.resize(bytes.size() + behind);
+  bytes.resize(bytes.size() + trailing);
   return bytes;
 }
 }  // namespace
@@ -80,9 +80,9 @@ TEST_CASE("a Norm sample has the bytes of the format") {
 TEST_CASE("a Norm header is written as it is read") {
   for (const bool sum : {false, true}) {
     const NormHeader written{sum, 3, 1, 13, 26};
-    const auto bytes = header_bytes(written, 3 * static_cast<size_t>(written.least_sample_bytes()));
+    const auto bytes = header_bytes(written, 3 * static_cast<size_t>(written.min_sample_bytes()));
     CHECK(written.framed_bytes() == (sum ? 69 : 64));
-    CHECK(written.least_sample_bytes() == 160 + (sum ? 5 : 0));
+    CHECK(written.min_sample_bytes() == 160 + (sum ? 5 : 0));
     CHECK(bytes == numbers(sum, {sum ? 1 : 0, 3, 1, 13, 26, 0, 0, 0}, sum ? 3 * 165 : 3 * 160));
     const NormHeader read = read_bytes(bytes);
     CHECK(read.sum == sum);
@@ -139,7 +139,7 @@ TEST_CASE("a file list is read, its paths resolved") {
   CHECK(list("2\r\n  a.norm\t\r\n\r\n./sub/b.norm") == both);
   CHECK(list("1\n/x/y.norm\n") == std::vector<std::string>{"/x/y.norm"});
   CHECK(list("1\nwith blanks.norm\n")[0] == folder / "with blanks.norm");
-  // What is not beside the list may be in the working directory.
+  // A file that is not in the list's folder may be in the working directory.
   const fs::path before = fs::current_path();
   fs::create_directory(folder / "work");
   std::ofstream(folder / "work/c.norm") << "x";

@@ -134,7 +134,7 @@ TEST_CASE("an error in a Norm file comes after the batches before it, and stays"
       check_contains(message_of<DataError>([&] { source->next(); }), {row.says});
       check_contains(message_of<DataError>([&] { source->next(); }), {row.says});
       CHECK(source->position() == row.good_batches);
-      // Resumed behind it, the damage is found when it is come to again.
+      // Resumed after it, the damage is found when it is reached again.
       const auto resumed = open(shape, list, 10, {.start_batch = 4});
       for (int64_t p = 4; p < 4 + row.good_batches; ++p)
         CHECK(next_is(*resumed, shape, 10 * (p % 4), 10));

@@ -74,7 +74,7 @@ TEST_CASE("several ranges are in flight at once, never more reads than the depth
   for (int64_t i = 0; i < 4; ++i) reader.start(i, i * 10'000 + 3, 9'999);
   for (int64_t i = 4; i-- > 0;)
     CHECK(read(reader, i) == f.text.substr(static_cast<size_t>(i * 10'000 + 3), 9'999));
-  CHECK(f.totals->most_in_flight == 7);
+  CHECK(f.totals->max_in_flight == 7);
   CHECK(f.totals->misaligned == 0);
   CHECK(reader.bytes_read() >= 4 * 9'999);
 }
@@ -170,5 +170,5 @@ TEST_CASE("reads may be in flight when the reader goes") {
   reader.start(1, 10'000, 10'000);
   reader.poll(milliseconds(0));
   CHECK_FALSE(reader.finished(0));
-  CHECK(f.totals->most_in_flight == 16);
+  CHECK(f.totals->max_in_flight == 16);
 }

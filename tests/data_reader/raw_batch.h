@@ -6,7 +6,7 @@
 
 namespace hlite::test {
 
-// Every value of the batch is that of its samples, and nothing is behind them.
+// Checks that every value of the batch is that of its samples, and that nothing follows them.
 inline bool is_right(const RawShape& shape, const data::HostBatch& b) {
   const KeyLayout layout = shape.layout();
   for (int64_t i = 0; i < b.labels.dim(0); ++i) {

@@ -18,7 +18,7 @@ struct RawShape {
   bool float_label_dense = false;
   bool aligned = false;
   std::vector<int64_t> hotness = {};  // empty: one key a slot
-  bool int_label = false;             // beside float_label_dense: only dense features are floats
+  bool int_label = false;             // with float_label_dense: only dense features are floats
 
   [[nodiscard]] config::DataConfig config(
       config::DataFormat format = config::DataFormat::kRawAsync) const {

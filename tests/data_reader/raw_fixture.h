@@ -23,7 +23,7 @@ inline config::AsyncParamConfig async_param(int64_t threads, int64_t batches, in
   return p;
 }
 
-// Samples of 28 bytes unless told otherwise.
+// Samples of 28 bytes by default.
 struct RawFixture {
   explicit RawFixture(int64_t samples, RawShape with = {3, {5, 1, 70}, false, true})
       : shape(std::move(with)), data(shape.config()), words(raw_words(shape, samples)) {

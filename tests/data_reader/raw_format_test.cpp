@@ -224,7 +224,7 @@ TEST_CASE("the largest values that are allowed pass") {
   CHECK(one.batch().dense(0, 0) == -most);
 }
 
-TEST_CASE("a sink that lets it pass is told of every wrong value of raw records") {
+TEST_CASE("a sink that continues receives every wrong value of raw records") {
   const RawShape shape{2, {10, 50}, false};
   std::vector<uint32_t> words = test::raw_words(shape, 300);
   const auto word = [&](int64_t sample, int64_t column) -> uint32_t& {

@@ -17,7 +17,7 @@ using test::RawFixture;
 
 namespace {
 
-// What tells a sample from others: all its values.
+// The identity of a sample: all its values.
 std::vector<float> row_of(const HostBatch& batch, int64_t i) {
   std::vector<float> row(batch.labels.row(i), batch.labels.row(i) + batch.labels.dim(1));
   row.insert(row.end(), batch.dense.row(i), batch.dense.row(i) + batch.dense.dim(1));

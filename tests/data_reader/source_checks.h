@@ -80,7 +80,7 @@ void check_starts_and_ends(const NormShape& shape, int64_t n, int64_t batch, int
           is_batch(shape, *all[static_cast<size_t>(p)], p * batch, std::min(batch, n - p * batch));
     CHECK(exact);
   }
-  // One that nobody reads to the end, or at all.
+  // One that is not read to the end, or at all.
   open(data::SourceOptions{});
   open(data::SourceOptions{.start_batch = batches - 1})->next();
 }

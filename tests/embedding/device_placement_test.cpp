@@ -15,10 +15,10 @@ TEST_CASE("every key is where its placement says, and rows are numbered through 
     const embedding::DeviceSlots slots({}, random.tables());
     const embedding::PlacementRef& ref = device.ref();
     INFO("round " << round);
-    std::vector<int64_t> first = {0};  // number of each rank, of copies, behind all
+    std::vector<int64_t> first = {0};  // first number of each rank, of replicated rows, and the end
     for (int q = 0; q < placement.ranks(); ++q)
       first.push_back(first.back() + placement.rows_of(q));
-    first.push_back(first.back() + placement.copied_rows());
+    first.push_back(first.back() + placement.replicated_rows());
     CHECK(ref.numbers == first.back());
     bool good = true;
     for (int64_t s = 0; s < random.tables().slots(); ++s)
@@ -35,7 +35,7 @@ TEST_CASE("every key is where its placement says, and rows are numbered through 
   }
 }
 
-TEST_CASE("tables on ranks are numbered through where rows come as keys come") {
+TEST_CASE("hashed tables on ranks are numbered consecutively") {
   const embedding::SlotLayout layout({7, 1, 12}, 2);
   const embedding::DeviceSlots slots({}, layout);
   for (const int ranks : {1, 2, 5})
@@ -45,7 +45,7 @@ TEST_CASE("tables on ranks are numbered through where rows come as keys come") {
       const embedding::DevicePlacement device({}, placement);
       const embedding::PlacementRef& ref = device.ref();
       CHECK(ref.numbers == static_cast<uint32_t>(3 * ranks));
-      for (int q = 0; q <= ranks + 1; ++q)  // copied rows: none
+      for (int q = 0; q <= ranks + 1; ++q)  // replicated rows: none
         CHECK(ref.first_number[q] == static_cast<uint32_t>(3 * std::min(q, ranks)));
       for (int32_t s = 0; s < 3; ++s)
         for (const uint32_t key : {0u, 1u, 6u, 4'000'000'000u})

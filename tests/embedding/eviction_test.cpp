@@ -96,7 +96,7 @@ TEST_CASE("a table more than nine tenths full keeps the eight tenths that were u
   CHECK(std::ssize(old) == both.expired);
 }
 
-TEST_CASE("counted keys are forgotten by age, and beyond three quarters of their room") {
+TEST_CASE("counted keys are forgotten by age, and beyond three quarters of their capacity") {
   VocabularyRules rules;
   std::vector<CountedKey> keys;
   for (uint32_t i = 0; i < 80; ++i) keys.push_back({i, {.count = 1, .last = 1 + i * 37 % 80}});

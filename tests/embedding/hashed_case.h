@@ -100,14 +100,14 @@ class HashedCase {
     const embedding::HashedArgs list{.slots = one.ref(),
                                      .keys = {words(keys_memory), n, 1},
                                      .rows = {words(rows_memory), n, 1},
-                                     .listed_tables = words(slots_memory),
+                                     .requested_tables = words(slots_memory),
                                      .all_tables = static_cast<int32_t>(layout().tables())};
     if (training)
-      index.insert_listed(exec_, list, {space.data(), space.size()},
-                          reinterpret_cast<int32_t*>(flag.data()), step());
+      index.insert_requested(exec_, list, {space.data(), space.size()},
+                             reinterpret_cast<int32_t*>(flag.data()), step());
     else
-      index.find_listed(exec_, list);
-    index.gather_listed(exec_, list, {reinterpret_cast<float*>(out.data()), n, layout().width});
+      index.find_requested(exec_, list);
+    index.gather_requested(exec_, list, {reinterpret_cast<float*>(out.data()), n, layout().width});
     get_bytes(exec_, got.rows.data(), rows_memory.data(), bytes);
     get_bytes(exec_, got.vectors.data(), out.data(), got.vectors.size() * 4);
     get_bytes(exec_, &got.capacity_exceeded, flag.data(), sizeof(int32_t));

@@ -71,7 +71,7 @@ TEST_CASE("new keys get rows by table and key, batch after batch; evaluation tak
         CHECK(keys[row] == table_key(key.first, key.second));
         CHECK(c.index.find(key.first, key.second) == row);
         std::vector<float> first(3);
-        c.storage().first_values(key.first, key.second, first.data());
+        c.storage().initial_values(key.first, key.second, first.data());
         CHECK(std::equal(first.begin(), first.end(), c.storage().own().w.as<float>().row(row)));
         CHECK(c.storage().own().state0.row(row)[2] == 0.25f);
       }
@@ -100,7 +100,7 @@ TEST_CASE("a full table names layer, key, slot and size") {
       {"emb", "is full", "key 60 of table 1", "all 3 rows", "raise max_vocabulary_size_per_gpu"});
 }
 
-TEST_CASE("keys without a row have their first values in a lookup") {
+TEST_CASE("keys without a row have their initial values in a lookup") {
   ThreadPool pool(2);
   for (const auto combiner : {embedding::Combiner::kSum, embedding::Combiner::kMean}) {
     HashedCase c({.pool = &pool}, {1, 4, 2}, 5, 5000, combiner);
@@ -131,7 +131,7 @@ TEST_CASE("lookups and updates of hashed rows have the bits of full tables") {
           dout(static_cast<size_t>(batch * 3 * width));
       for (int64_t s = 0; s < count; ++s)
         for (uint32_t key = 0; key < 100; ++key)
-          c.storage().first_values(s, key, table.data() + (s * 100 + key) * width);
+          c.storage().initial_values(s, key, table.data() + (s * 100 + key) * width);
       fill_random(dout, 3);
       // Looked up, then updated by what was looked up, on either.
       const auto step = [&](const embedding::SlotLayout& layout, const std::vector<uint32_t>& by,
@@ -170,7 +170,7 @@ TEST_CASE("lookups and updates of hashed rows have the bits of full tables") {
   }
 }
 
-TEST_CASE("assigned keys have the rows of their order and first values") {
+TEST_CASE("assigned keys have the rows of their order and initial values") {
   ThreadPool pool(1);
   HashedCase c({.pool = &pool}, {1, 1}, 2, 4);
   (void)c.take_list({{1, 9}}, true);
@@ -178,7 +178,7 @@ TEST_CASE("assigned keys have the rows of their order and first values") {
   CHECK(c.index.find(1, 9) == KeyIndex::kAbsent);
   CHECK(c.index.find(1, 0xfffffffe) == 2);
   std::vector<float> first(2);
-  c.storage().first_values(1, 4, first.data());
+  c.storage().initial_values(1, 4, first.data());
   CHECK(first[1] == c.storage().own().w.as<float>().row(1)[1]);
   CHECK_THROWS_AS(c.index.assign(std::vector<uint64_t>(5)), DataError);
 }

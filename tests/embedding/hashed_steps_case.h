@@ -1,4 +1,4 @@
-// Iterations of tables whose rows come as keys come, and what must come of them.
+// Iterations of hashed tables, and their expected results.
 #pragma once
 
 #include <bit>
@@ -34,7 +34,7 @@ inline KeyedRows keyed_rows_of(const EmbeddingTables& tables) {
 
 // After an iteration: the rows of full tables whose keys any rank had.
 inline KeyedRows keyed_rows_after(const std::vector<int64_t>& samples) {
-  const std::vector<float> all = updated(first_values(), samples);
+  const std::vector<float> all = updated(initial_values(), samples);
   const SlotLayout layout = steps_spec().layout;
   KeyedRows rows;
   for (size_t q = 0; q < samples.size(); ++q)
@@ -48,7 +48,7 @@ inline KeyedRows keyed_rows_after(const std::vector<int64_t>& samples) {
 
 template <typename OnRanks>
 void check_hashed_definition(const OnRanks& on_ranks) {
-  const auto first = first_values();
+  const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
     for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable, KeyOwner::kByPart})
       for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {
@@ -58,7 +58,7 @@ void check_hashed_definition(const OnRanks& on_ranks) {
           std::vector<float> evaluated, trained;
         };
         std::vector<Got> got(static_cast<size_t>(ranks));
-        std::array<KeyedRows, 2> rows;  // behind an evaluation, behind training
+        std::array<KeyedRows, 2> rows;  // after an evaluation, after training
         on_ranks(ranks, StepsOptions{.wire = wire, .hashed_rows = 17, .owner = by},
                  [&](comm::Communicator& world, StepsOfRank& rank) {
                    const auto q = static_cast<size_t>(world.rank());
@@ -82,7 +82,7 @@ void check_hashed_definition(const OnRanks& on_ranks) {
       }
 }
 
-// Lists with room for one key: no row is taken, then there is room.
+// Lists with a capacity of one key: no row is taken, then the capacity is grown.
 template <typename OnRanks>
 void check_hashed_growth(const OnRanks& on_ranks) {
   constexpr int kRanks = 3;

@@ -29,7 +29,7 @@ class Filters {
   Filters(const TablesSpec& spec, int ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       of_rank_.push_back(std::make_unique<KeyFilter>(
-          spec, KeyCounterPlace{.rows = 100, .most_keys = 100, .rank = rank, .ranks = ranks}));
+          spec, KeyCounterPlace{.rows = 100, .max_keys = 100, .rank = rank, .ranks = ranks}));
       of_rank_.back()->allocate();
     }
   }
@@ -111,7 +111,7 @@ TEST_CASE("a filter's size follows from keys and false positives") {
     CHECK(shape.part_bytes() >= shape.counters());
   }
   const auto spec = filter_spec(1000, 0.1);
-  const KeyFilter filter(spec, {.rows = 1, .most_keys = 1});
+  const KeyFilter filter(spec, {.rows = 1, .max_keys = 1});
   CHECK(filter.bytes() >= filter_shape(1000, 0.1).part_bytes() * kKeyParts);
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a count is never below the exact one, and seldom above it") {
     int64_t asked = 0, above = 0;
     for (uint32_t iteration = 1; iteration <= 300; ++iteration)
       for (const uint64_t key : draw_batch(iteration, 2000)) {
-        const uint32_t want = std::min(++exact[key], kMostFilterCount),
+        const uint32_t want = std::min(++exact[key], kMaxFilterCount),
                        got = filters.count(key, iteration);
         REQUIRE(got >= want);
         ++asked;
@@ -132,7 +132,7 @@ TEST_CASE("a count is never below the exact one, and seldom above it") {
       }
     CHECK(exact.size() > 1000);
     CHECK(exact.size() <= 2000);
-    CHECK(exact.at(key_number(0)) > kMostFilterCount);  // one has reached the end
+    CHECK(exact.at(key_number(0)) > kMaxFilterCount);  // one has reached the end
     if (expected == 2000)
       CHECK(above * 100 <= asked);
     else
@@ -233,7 +233,7 @@ TEST_CASE("a filter takes the counts of keys that were counted exactly") {
   (void)filters.count(table_key(1, 77), 1);
   filters.alone().read(words_of, [](int64_t, uint32_t) { return true; });
   CHECK(filters.count(table_key(0, 4), 10) == 3);
-  CHECK(filters.count(table_key(0, 8), 10) == kMostFilterCount);
+  CHECK(filters.count(table_key(0, 8), 10) == kMaxFilterCount);
   CHECK(filters.count(table_key(1, 4), 10) == 6);
   CHECK(filters.count(table_key(1, 77), 10) == 1);  // from before the file
 }

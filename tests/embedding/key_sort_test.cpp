@@ -42,7 +42,7 @@ TEST_CASE("sort_bags orders by key, then sample, for tables of every number of d
 }
 
 TEST_CASE("a table's sorted lookups are those of all its slots, without missing keys") {
-  // The layer's slots 0 and 2 share table 0; slots of other layers lie before and behind.
+  // The layer's slots 0 and 2 share table 0; slots of other layers lie before and after.
   const KeyLayout layout({2, 5, 1, 3, 1});
   constexpr int64_t kBatch = 333;
   const int64_t columns = layout.columns;

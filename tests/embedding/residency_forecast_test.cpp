@@ -1,4 +1,4 @@
-// The forecast beside a real RowCache, and beside an exact LRU.
+// The forecast compared with a real RowCache, and with an exact LRU.
 #include "embedding/residency_forecast.h"
 
 #include <algorithm>
@@ -162,11 +162,11 @@ TEST_CASE("several ranks request a row once each, and those that own few rows lo
   CHECK(points(quarter.resident_share(), all.resident_share()) < 0.01);
 }
 
-TEST_CASE("copied rows are not looked up, and a law has no end") {
+TEST_CASE("replicated rows are not looked up, and a law has no end") {
   const auto keys = KeyFrequencies::counted({{1000, 1}, {10, 100}, {1, 1000}}, 3000);
   const ResidencyForecast all = forecast_residency(keys, {.lines = 300, .batch = 30});
   const ResidencyForecast rest =
-      forecast_residency(keys, {.lines = 300, .copied_rows = 1, .batch = 30});
+      forecast_residency(keys, {.lines = 300, .replicated_rows = 1, .batch = 30});
   CHECK(std::abs(all.lookups - 30) < 1e-9);
   CHECK(std::abs(rest.lookups - 20) < 1e-9);
   CHECK(rest.resident_share() < all.resident_share());

@@ -14,10 +14,10 @@
 
 namespace hlite::test {
 
-// With slots before and behind the layer's, which are none of its business.
+// With slots of other layers before and after the layer's.
 class RoutingCase {
  public:
-  static constexpr int64_t kMostSamples = 97;
+  static constexpr int64_t kMaxSamples = 97;
 
   RoutingCase(uint64_t round, int64_t width)
       : round_(round),
@@ -30,7 +30,7 @@ class RoutingCase {
 
   [[nodiscard]] const embedding::SlotLayout& tables() const { return tables_; }
   [[nodiscard]] const embedding::RowPlacement& placement() const { return placement_; }
-  // Of the same tables, as if their rows came as keys come.
+  // The same tables as hashed tables.
   [[nodiscard]] embedding::RowPlacement hashed_placement() const {
     return embedding::RowPlacement::by_key(tables_, ranks_, tables_.total_rows,
                                            static_cast<embedding::KeyOwner>(round_ % 3));
@@ -102,18 +102,18 @@ class RoutingCase {
 // By the definition, with sets and maps.
 struct ExpectedRoute {
   struct Row {
-    int rank = -1;                      // that lists it; -1: a copied row
-    int64_t at = 0;                     // in its list; of a copied one its number
+    int rank = -1;                      // that lists it; -1: a replicated row
+    int64_t at = 0;                     // in its list; of a replicated one its number
     std::vector<int64_t> samples = {};  // that look it up, one entry a lookup
   };
   std::vector<std::map<uint32_t, Row>> rows;  // [tables] by key
   std::vector<std::vector<uint32_t>> lists;   // [ranks]
-  std::vector<uint32_t> copied;               // ascending
+  std::vector<uint32_t> replicated;           // ascending
 
   ExpectedRoute(const embedding::RowPlacement& placement, Matrix<const uint32_t> keys)
       : lists(static_cast<size_t>(placement.ranks())) {
     const embedding::SlotLayout& layout = placement.layout();
-    std::set<uint32_t> copies;
+    std::set<uint32_t> replicated;
     for (int64_t t = 0; t < layout.tables(); ++t) {
       auto& of_table = rows.emplace_back();
       for (int64_t b = 0; b < keys.dim(0); ++b)
@@ -125,7 +125,7 @@ struct ExpectedRoute {
         row.rank = place.rank;
         row.at = place.row;
         if (place.rank < 0) {
-          copies.insert(place.row);
+          replicated.insert(place.row);
           continue;
         }
         auto& list = lists[static_cast<size_t>(place.rank)];
@@ -133,7 +133,7 @@ struct ExpectedRoute {
         list.push_back(place.row);
       }
     }
-    copied.assign(copies.begin(), copies.end());
+    replicated.assign(replicated.begin(), replicated.end());
   }
   [[nodiscard]] int64_t longest() const {
     int64_t most = 0;

@@ -1,4 +1,4 @@
-// RowCache against a table in memory, for batches that leave it as little room as it needs.
+// RowCache against a table in memory, for batches that leave it the minimum capacity.
 #include "embedding/row_cache.h"
 
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kWidth = 3;
 
-float first_weight(uint32_t row, int64_t j) {
+float initial_weight(uint32_t row, int64_t j) {
   return static_cast<float>(row) + 0.125f * static_cast<float>(j);
 }
 
@@ -33,12 +33,12 @@ struct Case {
                .batches_in_use = batches_in_use},
               [](uint32_t row, std::byte* out) {
                 float values[kWidth];
-                for (int64_t j = 0; j < kWidth; ++j) values[j] = first_weight(row, j);
+                for (int64_t j = 0; j < kWidth; ++j) values[j] = initial_weight(row, j);
                 std::memcpy(out, values, sizeof(values));
               }) {
     cache.attach({.w = weights.view(), .state0 = states.view()});
     for (uint32_t row = 0; row < rows; ++row) {
-      for (int64_t j = 0; j < kWidth; ++j) table.push_back(first_weight(row, j));
+      for (int64_t j = 0; j < kWidth; ++j) table.push_back(initial_weight(row, j));
       table_states.push_back(0.5f);
     }
   }
@@ -143,7 +143,7 @@ TEST_CASE("values of a file go to lines while there are free ones, then to the d
   const test::TemporaryDirectory folder;
   Case of(50, 8, folder.path());
   for (uint32_t row = 0; row < 50; ++row) {
-    if (row % 10 == 3) continue;  // has its first values in the file too
+    if (row % 10 == 3) continue;  // has its initial values in the file too
     of.trained.insert(row);
     for (int64_t j = 0; j < kWidth; ++j)
       of.table[row * kWidth + static_cast<uint32_t>(j)] = static_cast<float>(row * 7) + 0.5f;
@@ -224,7 +224,7 @@ TEST_CASE("rows of the batch before stay in their lines where two are in use") {
   of.check_files();
 }
 
-TEST_CASE("lines that a file has filled make room for two batches in use") {
+TEST_CASE("lines that a file has filled are evicted for two batches in use") {
   const test::TemporaryDirectory folder;
   Case of(50, 8, folder.path(), 2);
   for (uint32_t row = 0; row < 50; ++row) {

@@ -24,15 +24,17 @@ TEST_CASE("lists made from the keys of all ranks are those that an exchange brin
   check_gathered(kOnThreads);
 }
 
-TEST_CASE("lists that do not fit leave the tables alone on all ranks, and fit once room is made") {
+TEST_CASE(
+    "lists that exceed the capacity leave the tables alone on all ranks, and fit once it is grown") {
   for (const bool gathers : {false, true}) check_growth(kOnThreads, gathers);
 }
 
-TEST_CASE("rows that come as keys come to several ranks are those of full tables") {
+TEST_CASE("hashed tables on several ranks have the rows of full tables") {
   check_hashed_definition(kOnThreads);
 }
 
-TEST_CASE("keys whose lists do not fit between ranks take no rows, and theirs once room is made") {
+TEST_CASE(
+    "keys whose lists exceed the capacity between ranks take no rows, and theirs once it is grown") {
   check_hashed_growth(kOnThreads);
 }
 

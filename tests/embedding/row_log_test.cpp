@@ -174,8 +174,7 @@ TEST_CASE("a log of rows whose disk fails says where and why, now and later") {
 
 TEST_CASE("a log of rows that may grow no more, and a folder that takes no file") {
   const TemporaryDirectory folder;
-  Model model(
-      {.folder = folder.path(), .name = "emb", .record_bytes = 4096, .most_bytes = 3 << 20});
+  Model model({.folder = folder.path(), .name = "emb", .record_bytes = 4096, .max_bytes = 3 << 20});
   check_contains(message_of<FileError>([&] {
                    for (uint32_t row = 0; row < 1000; ++row) model.put(row, 0);
                  }),

@@ -29,7 +29,7 @@ void check_placement(const RowPlacement& placement) {
     CHECK(place.second == held[place.first]++);
     CHECK(placement.table_row(place.first, place.second) == row);
   }
-  CHECK(held[-1] == placement.copied_rows());
+  CHECK(held[-1] == placement.replicated_rows());
   for (int r = 0; r < placement.ranks(); ++r) CHECK(held[r] == placement.rows_of(r));
 }
 }  // namespace
@@ -61,7 +61,7 @@ TEST_CASE("keys that are not known beforehand are spread by key, table or part")
       const auto placement = RowPlacement::by_key(layout, ranks, 1000, by);
       CHECK(placement.owner() == by);
       CHECK(placement.hashed());
-      CHECK(placement.copied_rows() == 0);
+      CHECK(placement.replicated_rows() == 0);
       std::vector<int64_t> held(static_cast<size_t>(ranks), 0);
       for (int64_t s = 0; s < layout.slots(); ++s) {
         std::vector<double> share(held.size(), 0.0);
@@ -82,7 +82,7 @@ TEST_CASE("keys that are not known beforehand are spread by key, table or part")
             share[static_cast<size_t>(q)] = (1024 + ranks - 1 - q) / ranks / 1024.0;
         CHECK(placement.key_share(s) == share);
       }
-      for (int q = 0; q < ranks; ++q)  // an index has room for one key at least
+      for (int q = 0; q < ranks; ++q)  // an index holds one key at least
         CHECK(placement.rows_of(q) == (by == KeyOwner::kByPart
                                            ? layout.total_rows
                                            : std::max<int64_t>(held[static_cast<size_t>(q)], 1)));

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "embedding/pool_rows.h"
+#include "embedding/requested_rows.h"
 #include "tests/support/catch.h"
 
 using namespace hlite;

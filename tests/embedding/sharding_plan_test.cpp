@@ -24,8 +24,8 @@ std::vector<TableLoad> dcnv2_tables() {
   return tables;
 }
 
-// What every plan owes: each shard once, a table's shards on different buckets, room for all, and
-// the buckets' figures as they follow from the shards.
+// Checks every plan: each shard once, a table's shards on different buckets, no capacity exceeded,
+// and the buckets' figures as they follow from the shards.
 void check_plan(const ShardingPlan& plan, const std::vector<TableLoad>& tables,
                 const PlannerOptions& options) {
   std::vector<int64_t> bytes(static_cast<size_t>(options.buckets), 0);

@@ -40,7 +40,7 @@ TEST_CASE("slots that share a table have its rows, and lookups of both are the t
   CHECK(layout.table_offset == std::vector<int64_t>{0, 5});
   CHECK(layout.table_slots == std::vector<std::vector<int64_t>>{{0, 2, 3}, {1}});
   CHECK(layout.table_lookups(0) == 5);
-  CHECK(layout.most_table_lookups() == 5);
+  CHECK(layout.max_table_lookups() == 5);
   CHECK(layout.total_rows == 8);
   const SlotLayout pool = layout.pooled(77);
   CHECK(pool.table_of == layout.table_of);

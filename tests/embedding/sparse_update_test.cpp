@@ -245,7 +245,7 @@ TEST_CASE("Local leaves rows without a lookup alone, Global moves them by their 
 }
 
 TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
-  // AdaGrad tells one update with the sum from many updates.
+  // AdaGrad distinguishes one update with the sum from many updates.
   const UpdateRule rule{.type = OptimizerType::kAdaGrad, .epsilon = 0};
   ThreadPool pool(2);
   Stepper sparse({{9}, 2}, {.rule = rule, .max_batch = 600, .threads = 2});

@@ -53,7 +53,7 @@ inline std::vector<float> rows_of(const EmbeddingTables& tables) {
 struct StepsOptions {
   int64_t capacity = 0;
   FloatType wire = FloatType::kFloat;
-  int64_t hashed_rows = 0;                      // of a rank, where rows come as keys come; else 0
+  int64_t hashed_rows = 0;                      // of a rank, for hashed tables; else 0
   KeyOwner owner = KeyOwner::kByKey;            // and there
   bool gathers = false;                         // every rank gets all keys
   comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
@@ -188,7 +188,7 @@ inline std::ptrdiff_t place_in(const SlotLayout& layout, int64_t slot, uint32_t 
   return (layout.offset[static_cast<size_t>(slot)] + key) * kStepWidth;
 }
 
-// The tables after an iteration in which each rank had so many samples, from the first values.
+// The tables after an iteration in which each rank had so many samples, from the initial values.
 inline std::vector<float> updated(std::vector<float> rows, const std::vector<int64_t>& samples) {
   const SlotLayout layout = steps_spec().layout;
   std::vector<float> sums(rows.size());
@@ -202,7 +202,7 @@ inline std::vector<float> updated(std::vector<float> rows, const std::vector<int
   return rows;
 }
 
-inline std::vector<float> first_values() {
+inline std::vector<float> initial_values() {
   ThreadPool pool(1);
   const TablesSpec of = steps_spec();
   std::vector<float> rows(static_cast<size_t>(of.layout.total_rows * kStepWidth));
@@ -236,7 +236,7 @@ inline std::vector<int64_t> samples_of(int ranks) {
 // An iteration of any number of ranks, some without samples, in float and in 16 bits on the wire.
 template <typename OnRanks>
 void check_definition(const OnRanks& on_ranks) {
-  const auto first = first_values();
+  const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
     for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {
       INFO(ranks << " ranks, " << float_type_name(wire));
@@ -260,7 +260,7 @@ void check_definition(const OnRanks& on_ranks) {
 // Lists made from the keys of all ranks: full batches, a small one, none.
 template <typename OnRanks>
 void check_gathered(const OnRanks& on_ranks) {
-  const auto first = first_values();
+  const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
     for (const int64_t all : {ranks * kStepBatch, kStepBatch + 1, int64_t{0}}) {
       INFO(ranks << " ranks, " << all << " samples");
@@ -288,7 +288,7 @@ void check_gathered(const OnRanks& on_ranks) {
     }
 }
 
-// Lists with room for one row: nothing changes, then there is room.
+// Lists with a capacity of one row: nothing changes, then the capacity is grown.
 template <typename OnRanks>
 void check_growth(const OnRanks& on_ranks, bool gathers) {
   INFO("gathers " << gathers);
@@ -312,13 +312,13 @@ void check_growth(const OnRanks& on_ranks, bool gathers) {
     capacity_exceeded[q][1] = rank.take_capacity_exceeded();
     keep(2);
   });
-  CHECK((rows[0] == first_values()));
+  CHECK((rows[0] == initial_values()));
   CHECK((rows[1] == rows[0]));
   CHECK((rows[2] == updated(rows[0], {kStepBatch, kStepBatch, kStepBatch})));
   for (size_t q = 0; q < kRanks; ++q) {
     CHECK(capacity_exceeded[q] == std::array{true, false});
     CHECK(grown[q] == grown[0]);
-    CHECK(grown[q].find("room for 1;") != std::string::npos);
+    CHECK(grown[q].find("capacity 1;") != std::string::npos);
   }
 }
 

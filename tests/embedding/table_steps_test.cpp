@@ -7,7 +7,7 @@
 namespace hlite::embedding {
 
 TEST_CASE("rows are looked up and updated as the definition says") {
-  const auto first = first_values();
+  const auto first = initial_values();
   comm::run_ranks(1, [&](comm::Communicator& world) {
     StepsOfRank rank(world, {});
     CHECK((rank.iterate(kStepBatch) == looked_up(first, 0, kStepBatch, FloatType::kFloat)));

@@ -56,12 +56,13 @@ TEST_CASE("each rank's rows start as the same rows of the whole tables do") {
       storage.declare(buffers);
       buffers.allocate();
       storage.initialize(exec);
-      for (const bool copies : {false, true}) {
-        const UpdatedRows rows = copies ? storage.copied() : storage.own();
-        REQUIRE(rows.w.dim(0) == (copies ? placement->copied_rows() : placement->rows_of(rank)));
+      for (const bool replicated : {false, true}) {
+        const UpdatedRows rows = replicated ? storage.replicated() : storage.own();
+        REQUIRE(rows.w.dim(0) ==
+                (replicated ? placement->replicated_rows() : placement->rows_of(rank)));
         std::vector<float> want;
         for (int64_t i = 0; i < rows.w.dim(0); ++i) {
-          const TableRow row = placement->table_row(copies ? -1 : rank, i);
+          const TableRow row = placement->table_row(replicated ? -1 : rank, i);
           const auto at =
               (spec.layout.offset[static_cast<size_t>(row.table)] + row.key) * kStoredWidth;
           want.insert(want.end(), whole.begin() + at, whole.begin() + at + kStoredWidth);

@@ -43,8 +43,8 @@ class Rank {
     RowExchange* const exchange = tables_.steps().exchange();
     if (exchange) {
       io_.capacity_exceeded = add("capacity_exceeded", 4);
-      copied_ = add("copied", exchange->copied_gradient_bytes());
-      exchange->set_copied_gradients(copied_);
+      copied_ = add("copied", exchange->replicated_gradient_bytes());
+      exchange->set_replicated_gradients(copied_);
     }
     tables_.steps().emit_forward(forward_, io_);
     tables_.steps().emit_backward(backward_, io_);
@@ -76,7 +76,7 @@ class Rank {
     run(backward_);
     if (const RowExchange* const exchange = tables_.steps().exchange())
       world_.all_reduce(exec(), {buffers_.data<float>(copied_),
-                                 static_cast<size_t>(exchange->copied_gradient_bytes() / 4)});
+                                 static_cast<size_t>(exchange->replicated_gradient_bytes() / 4)});
     run(update_);
   }
   // All rows, on rank 0; collective.
@@ -250,7 +250,8 @@ TEST_CASE("ranks compute what the definition says, however tables are spread") {
                            {0, 1, 0, 1, 2});
       CHECK_NOTHROW(check_training(c, nullptr, {.rule = test::all_rules()[0]}));
       for (const RowPlacement& placement : placements(c, ranks)) {
-        INFO(ranks << " ranks, shape " << shape << ", " << placement.copied_rows() << " copied");
+        INFO(ranks << " ranks, shape " << shape << ", " << placement.replicated_rows()
+                   << " copied");
         CHECK_NOTHROW(check_training(c, &placement, {.rule = test::all_rules()[0]}));
       }
     }
@@ -312,7 +313,7 @@ constexpr FloatType kNarrowTypes[] = {FloatType::kBf16, FloatType::kFp16};
 
 }  // namespace
 
-TEST_CASE("a step of tables in 16 bits ends beside the definition's, for every rule") {
+TEST_CASE("a step of tables in 16 bits is close to the definition's, for every rule") {
   for (const FloatType type : kNarrowTypes)
     for (const auto& rule : test::all_rules())
       for (const bool sweep : {false, true}) {
@@ -349,7 +350,7 @@ TEST_CASE("tables in 16 bits have the same bits on any ranks, however their rows
       for (const int ranks : {2, 4})
         for (const RowPlacement& placement : placements(c, ranks)) {
           INFO(float_type_name(type) << ", rule " << static_cast<int>(rule.type) << ", " << ranks
-                                     << " ranks, " << placement.copied_rows() << " copied");
+                                     << " ranks, " << placement.replicated_rows() << " copied");
           CHECK((trained(c, &placement, how, 3) == alone));
         }
     }

@@ -79,8 +79,8 @@ TEST_CASE("a key without a row has its default vector, zeros or its initial valu
     CHECK(c.find_rows(keys, true) == std::vector<uint32_t>{0, 0, kUnseen, kUnseen, 0});
     std::vector<float> want(6);
     if (!zeros) {
-      c.storage().first_values(0, 5, want.data());
-      c.storage().first_values(1, 8, want.data() + 3);
+      c.storage().initial_values(0, 5, want.data());
+      c.storage().initial_values(1, 8, want.data() + 3);
     }
     CHECK(c.look_up(keys) == want);
     CHECK(std::signbit(want[0]) == std::signbit(c.look_up(keys)[0]));

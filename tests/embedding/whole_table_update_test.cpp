@@ -77,7 +77,7 @@ struct WholeTables {
     };
     for (int64_t b = 0; b < samples; ++b)
       for (int64_t s = 0; s < kWholeSlots; ++s) {
-        const uint32_t key = s == 0 ? draw(10) : 0;  // nobody asks for row 10
+        const uint32_t key = s == 0 ? draw(10) : 0;  // row 10 is never looked up
         buffers.data<uint32_t>(io.keys)[b * kWholeSlots + s] = key;
         const int64_t row = s == 0 ? key : 11;
         for (int64_t j = 0; j < kWholeWidth; ++j) {

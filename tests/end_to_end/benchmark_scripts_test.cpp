@@ -46,8 +46,8 @@ std::vector<std::string> system_files() {
 }
 
 // Answers as Slurm does, without a container: says how it was called, and runs what it was given
-// with folders of this machine. Its first step unpacks the image; nobody here may clear the page
-// cache.
+// with folders of this machine. Its first step unpacks the image; this machine's page cache must
+// not be cleared.
 constexpr const char* kSrun = R"(#!/bin/bash
 echo "srun $*" >>"$CALLS"
 while [[ $1 == -* ]]; do shift; done

@@ -40,7 +40,7 @@ class BeyondMemory {
                        gpu_gb, host_gb, run_.path());
   }
   // The number of GB that a refused run with this memory would take.
-  [[nodiscard]] std::string least_gigabytes(const std::string& memory) const {
+  [[nodiscard]] std::string min_gigabytes(const std::string& memory) const {
     const ProgramResult refused = run({memory}, {});
     INFO(refused.err);
     REQUIRE(refused.code == kExitConfig);
@@ -49,9 +49,9 @@ class BeyondMemory {
     return found[1];
   }
   // The change that gives the tables as little memory as they can have.
-  [[nodiscard]] std::string least_memory() const {
-    const std::string least = least_gigabytes(memory("1e-6"));
-    return disk_ ? memory(least, least_gigabytes(memory(least, "1e-6"))) : memory(least);
+  [[nodiscard]] std::string min_memory() const {
+    const std::string least = min_gigabytes(memory("1e-6"));
+    return disk_ ? memory(least, min_gigabytes(memory(least, "1e-6"))) : memory(least);
   }
   void train(const Changes& changes, const std::string& name, const Changes& more = {},
              const Changes& environment = {}) const {

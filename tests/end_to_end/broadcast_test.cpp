@@ -47,7 +47,7 @@ TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists",
     const auto own = train({});
     CHECK((train({kBroadcast}) == own));
     CHECK((train({kBroadcast, "solver.enable_overlap=true"}) == own));
-    // Room is made: the batch is run again.
+    // The capacity is grown: the batch is run again.
     CHECK((train({kBroadcast, "layers.emb.sparse_embedding_hparam.exchange_capacity=1"}) == own));
     CHECK(std::count(own.second.begin(), own.second.end(), '\n') == 4);
   }
@@ -62,7 +62,7 @@ TEST_CASE("GPUs that get all keys train the bits of GPUs that exchange lists, in
   const auto own = weights("[[0,1,2,3]]", {}, {});
   CHECK((weights("[[0,1,2,3]]", {order_of(3)}, {kBroadcast}) == own));
   CHECK((weights("[[0,1,2,3]]", {}, {kBroadcast, "solver.cuda_graph=false"}) == own));
-  // Nodes have other frequent categories; room is made, and graphs anew.
+  // Nodes have other frequent categories; the capacity is grown, and graphs are captured anew.
   CHECK((weights("[[0,1],[2,3]]", {order_of(8)}, {kBroadcast, kCapacity + "1"}) ==
          weights("[[0,1],[2,3]]", {}, {})));
   // Several keys a slot.
@@ -130,7 +130,7 @@ TEST_CASE("what the plan says of gathered keys is what is sent") {
   CHECK(estimate.out.find("keys_exchange") == std::string::npos);
 }
 
-TEST_CASE("hashed tables are refused beside all ranks' keys, in words") {
+TEST_CASE("hashed tables are refused with all ranks' keys, in words") {
   const GoldenRun run("dlrm_fused");
   const auto result = run_program(
       Words{HLITE_TRAIN, "--config", run / "config.json", "--check"} +
@@ -139,7 +139,7 @@ TEST_CASE("hashed tables are refused beside all ranks' keys, in words") {
                   R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
                   R"("max_vocabulary_size_per_gpu":30000})"}));
   CHECK(result.code == 2);
-  check_contains(result.err, {"solver.input", "expected \"own\" beside a layer of type",
+  check_contains(result.err, {"solver.input", "expected \"own\" with a layer of type",
                               "DistributedSlotSparseEmbeddingHash", "found \"broadcast\""});
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("csv_prep makes a test split, and every config for such data learns fr
   }
 }
 
-TEST_CASE("a config that takes floats for integers is told by the manifest") {
+TEST_CASE("a config that takes floats for integers is refused by the manifest") {
   const Frappe data;
   const auto result = data.train("frappe_logistic.json", {"layers.data.float_label_dense=false"});
   CHECK(result.code == 3);

@@ -86,7 +86,7 @@ TEST_CASE("mistakes on the command line and in the config exit with 2 and say wh
         "layers.emb.sparse_embedding_hparam.sharding_param={\"memory_gb\":0.000004,"
         "\"replicate_below_mb\":0}"},
        2,
-       {"sharding", "emb.table_2 (300 rows) finds no room"}},
+       {"sharding", "emb.table_2 (300 rows) does not fit"}},
       {"LazyGlobal",
        {"--set", "optimizer.update_type=LazyGlobal", "--set",
         "layers.emb.optimizer.update_type=LazyGlobal"},
@@ -160,7 +160,7 @@ TEST_CASE("bad data exits with 3 and says where") {
   check_says(run.train(), {"missing evaluation data", {}, 3, {"eval.bin", "No such file"}});
 }
 
-TEST_CASE("a loss that is no number stops the run and names iteration, layer and sample") {
+TEST_CASE("a loss that is NaN stops the run and names iteration, layer and sample") {
   const SmallRun run;
   const auto result = run.train({"--set", "optimizer.momentum_sgd_hparam.learning_rate=1e30",
                                  "--set", "optimizer.momentum_sgd_hparam.warmup_steps=1"});
@@ -301,7 +301,7 @@ TEST_CASE("the configs of the wider family pass --check as they stand") {
     std::vector<std::string> says;
   };
   for (const Family& f :
-       {Family{"mlperf_dcnv2.json",  // 26,135,627,264 in tables, 16,044,545 beside them
+       {Family{"mlperf_dcnv2.json",  // 26,135,627,264 in tables, 16,044,545 in the network
                {"26151671809", "3 layers of rank 512", "40000000 rows"}},
         // 19,667 rows copied, half of the hot table's shards on every rank.
         {"mlperf_dcnv2_1x8.json",

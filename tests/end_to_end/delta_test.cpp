@@ -121,7 +121,7 @@ TEST_CASE("a delta needs a checkpoint to begin from, and one that the chain ends
         Words{"join", runs.run() / "deltas", "--base", runs.model(0)}}) {
     const auto result = runs.delta(arguments);
     CHECK(result.code == 2);
-    check_contains(result.err, {"expected, found none"});
+    check_contains(result.err, {"is required"});
   }
 }
 

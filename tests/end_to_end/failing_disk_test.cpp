@@ -43,10 +43,10 @@ class DiskRun {
             "\"batchsize_eval\": 8, \"eval_batches\": 2");
     write_text(run_ / "config.json", text);
     std::filesystem::create_directory(run_ / "tier");
-    if (on_gpu) least_gpu_ = least_gigabytes();
-    least_ = least_gigabytes();
+    if (on_gpu) min_gpu_ = min_gigabytes();
+    min_ = min_gigabytes();
   }
-  [[nodiscard]] std::string least_gigabytes() const {
+  [[nodiscard]] std::string min_gigabytes() const {
     const ProgramResult refused = go({}, {memory("1e-6")});
     INFO(refused.err);
     std::smatch found;
@@ -66,7 +66,7 @@ class DiskRun {
     return run_program(command);
   }
   [[nodiscard]] std::string memory(const std::string& gb, const std::string& more = "") const {
-    const std::string gpu = on_gpu_ ? fmt::format(R"("gpu_gb":{},)", least_gpu_) : "";
+    const std::string gpu = on_gpu_ ? fmt::format(R"("gpu_gb":{},)", min_gpu_) : "";
     return fmt::format(R"(solver.embedding_memory={{{}"host_gb":{},"disk":"{}"{}}})", gpu, gb,
                        run_ / "tier", more);
   }
@@ -74,7 +74,7 @@ class DiskRun {
   [[nodiscard]] ProgramResult with(const std::string& fault, const std::string& more = "") const {
     return go({std::string("LD_PRELOAD=") + HLITE_FAILING_DISK_LIBRARY,
                "HLITE_FAILING_DISK=" + fault, "HLITE_COUNTED_CALLS=" + (run_ / "calls")},
-              {memory(least_, more)},
+              {memory(min_, more)},
               {"--save", run_ / "out", "--export", run_ / "disk.safetensors"});
   }
   // Returns the number of calls of each kind in a whole run, and keeps that run's checkpoint.
@@ -117,7 +117,7 @@ class DiskRun {
     Changes arguments = {"--save", run_ / "out"};
     if (const std::string last = last_checkpoint(); !last.empty())
       arguments.insert(arguments.end(), {"--resume", last});
-    const ProgramResult result = go({}, {memory(least_)}, arguments);
+    const ProgramResult result = go({}, {memory(min_)}, arguments);
     INFO(result.err);
     REQUIRE(result.code == 0);
     CHECK((everything(run_ / "out") == whole_));
@@ -126,7 +126,7 @@ class DiskRun {
  private:
   const bool on_gpu_;
   SmallRun run_;
-  std::string least_, least_gpu_ = "1e-6";
+  std::string min_, min_gpu_ = "1e-6";
   Tensors whole_;
 };
 

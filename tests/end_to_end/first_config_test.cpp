@@ -81,7 +81,7 @@ TEST_CASE("the first config of many samples evaluates all of the validation spli
   CHECK(result.err.find("4101 samples in") != std::string::npos);
 }
 
-TEST_CASE("csv_prep --write-config writes one beside its data, and never over a file") {
+TEST_CASE("csv_prep --write-config writes one next to its data, and never over a file") {
   const TemporaryDirectory folder;
   write_text(folder / "a.csv", "1,x,0.5\n0,y,1.5\n1,x,2\n0,z,1\n");
   write_text(folder / "schema.json", R"({"separator": ",", "header": false,

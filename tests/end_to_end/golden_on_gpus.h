@@ -1,4 +1,4 @@
-// The golden runs on several emulated GPUs, and on ranks of the CPU beside them.
+// The golden runs on several emulated GPUs, compared with ranks of the CPU.
 #pragma once
 
 #include "tests/end_to_end/golden_run.h"

@@ -171,7 +171,7 @@ inline void check_run_16_bits(const std::string& name, const std::vector<std::st
   }
   CHECK(off > 0.001);  // it was not float
   for (const auto& row : expected_evals) {
-    INFO("behind iteration " << row[0]);
+    INFO("after iteration " << row[0]);
     CHECK(std::abs(areas[static_cast<int>(row[0])] - row[1]) <= 0.004);
   }
 }

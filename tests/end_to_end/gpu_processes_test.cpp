@@ -109,7 +109,7 @@ TEST_CASE("NCCL sums gradients where the order of sums is given up") {
   check_contains(refused.err, {"cannot load NCCL"});
 }
 
-TEST_CASE("room that lists need between processes is made, and nothing is lost") {
+TEST_CASE("the capacity of lists between processes is grown, and nothing is lost") {
   Golden run("dlrm_fused");
   const Words ample = ranks_of("IB_NVLink_Hierarchical");
   const Words little =
@@ -149,7 +149,8 @@ TEST_CASE("a GPU, a connection or a rank that fails ends all processes, with one
     CHECK(result.code == 4);
     for (const std::string& word : words) check_contains(result.err, {word});
   };
-  fails({"HLITE_EMULATED_FAULT=1:gather_listed:3"}, {"embedding.gather", "cudaErrorLaunchFailure"});
+  fails({"HLITE_EMULATED_FAULT=1:gather_requested:3"},
+        {"embedding.gather", "cudaErrorLaunchFailure"});
   fails({"HLITE_EMULATED_NCCL_FAULT=error:1:9"}, {"NCCL", "system error"});
   fails({"HLITE_EMULATED_NCCL_FAULT=silent:2:9", "HLITE_COMM_TIMEOUT=1"},
         {"has waited 1 s", "HLITE_COMM_TIMEOUT"});
@@ -208,7 +209,7 @@ TEST_CASE("a process that is killed ends the others") {
   const auto result = program.wait();
   CHECK(result.code != 0);
   CHECK(!result.err.empty());
-  while (!trainers(config).empty()) usleep(10'000);  // those that were told to end may take a while
+  while (!trainers(config).empty()) usleep(10'000);  // those that were stopped may take a while
 }
 
 }  // namespace hlite::test

@@ -88,7 +88,7 @@ TEST_CASE("the golden runs of the wider family on an emulated GPU", "[no-tsan]")
   for (const char* name : kFamilyRuns) check_golden(name, "true", false, late = !late);
 }
 
-TEST_CASE("the golden run with rows that come as keys come on an emulated GPU", "[no-tsan]") {
+TEST_CASE("the golden run with hashed tables on an emulated GPU", "[no-tsan]") {
   for (const char* type :
        {"DistributedSlotSparseEmbeddingHash", "LocalizedSlotSparseEmbeddingHash"})
     check_golden("dlrm_fused", *type == 'D' ? "true" : "false", false, *type == 'D',
@@ -208,8 +208,7 @@ EvalEvents events_of(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE(
-    "a GPU's evaluations run beside training and are those of the CPU, each of its iteration") {
+TEST_CASE("a GPU's evaluations overlap training and are those of the CPU, each of its iteration") {
   const SmallRun run;
   const std::vector<std::string> often = {"--set", "solver.max_iter=23", "--set",
                                           "solver.eval_interval=5"};
@@ -261,7 +260,7 @@ TEST_CASE(
   INFO(enough.err);
   REQUIRE(enough.code == 0);
   CHECK(enough.err.find("GPU cannot hold") == std::string::npos);
-  // The first size that fits the model has no room for 3000 samples of 18 bytes.
+  // The first size that fits the model is too small for 3000 samples of 18 bytes more.
   size_t memory = (size_t{80} << 20) + (size_t{1} << 15);
   auto full = train(memory, "host");
   for (; full.code == 4 && memory < size_t{100} << 20; full = train(memory, "host"))
@@ -289,7 +288,7 @@ static void spoil(const std::string& path, const std::string& tensor, size_t ele
 }
 
 // The emulated cuBLASLt makes 0 of NaN in a fused ReLU, so that the loss stays finite.
-TEST_CASE("a weight that is no number ends a run on a GPU that shows a finite loss") {
+TEST_CASE("a weight that is NaN ends a run on a GPU that shows a finite loss") {
   const SmallRun run;
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
     INFO(precision);

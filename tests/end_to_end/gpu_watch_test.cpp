@@ -1,5 +1,5 @@
-// What the GPUs of a run tell of themselves: by the driver's management library, of which there is
-// a stand-in, and of their links.
+// Reports of the GPUs of a run: by the driver's management library, of which there is a stand-in,
+// and of their links.
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
 

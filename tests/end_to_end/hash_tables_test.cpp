@@ -1,4 +1,5 @@
-// The ...Hash embedding types: rows come as keys come, and the numbers are those of full tables.
+// The ...Hash embedding types: a row is inserted when its key is first seen, and results are those
+// of full tables.
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/errors.h"
@@ -28,7 +29,7 @@ void train(const SmallRun& run, std::vector<std::string> arguments,
 
 }  // namespace
 
-TEST_CASE("golden runs with rows that come as keys come", "[no-tsan]") {
+TEST_CASE("golden runs with hashed tables", "[no-tsan]") {
   for (const char* type : kTypes)
     for (const char* ranks : {"[[0]]", "[[0,1]]", "[[0],[1,2,3]]"})
       check_run("dlrm_fused", 2,
@@ -178,15 +179,15 @@ TEST_CASE("a hashed table that is full ends the run with a word on what to raise
   }
 }
 
-TEST_CASE("a hash type's room in MB is that of so many rows, and plan_file changes nothing") {
+TEST_CASE("a hash type's capacity in MB is that of so many rows, and plan_file changes nothing") {
   const SmallRun run;
   std::vector<std::string> exports;
   // 1 MB of rows of 16 bytes.
-  for (const char* room :
+  for (const char* capacity :
        {R"(,"max_vocabulary_size_per_gpu":65536)", R"(,"workspace_size_per_gpu_in_mb":1)"}) {
     std::vector<std::string> arguments = {"--quiet", "--save", run / "out"};
     add_changes(arguments, {"layers.emb.type=LocalizedSlotSparseEmbeddingHash", "solver.max_iter=9",
-                            "layers.emb.plan_file=all2all_plan.json", hparam(room)});
+                            "layers.emb.plan_file=all2all_plan.json", hparam(capacity)});
     const auto result = run.train(arguments);
     INFO(result.err);
     REQUIRE(result.code == 0);

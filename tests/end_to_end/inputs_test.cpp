@@ -126,7 +126,7 @@ TEST_CASE("a key must be in the smallest of the tables that its slot has") {
   CHECK(result.err.find("less than 3") != std::string::npos);
 }
 
-TEST_CASE("an embedding whose type has a slip is named, not the good one behind it") {
+TEST_CASE("an embedding whose type has a slip is named, not the good one after it") {
   const SmallRun run;
   write_text(run / "config.json",
              head(sparse_text("k1", 2) + "," + sparse_text("k2", 1)) +

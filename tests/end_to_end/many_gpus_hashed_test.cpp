@@ -1,4 +1,4 @@
-// Rows that come as keys come, on several emulated GPUs.
+// Hashed tables on several emulated GPUs.
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
 
@@ -8,7 +8,7 @@ namespace {
 const std::string kByKey = "layers.emb.type=DistributedSlotSparseEmbeddingHash",
                   kBySlot = "layers.emb.type=LocalizedSlotSparseEmbeddingHash";
 // Of a small run's layer, with as many rows a rank.
-std::string room(int rows, const std::string& more = "") {
+std::string capacity(int rows, const std::string& more = "") {
   return R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":"mean",)"
          R"("max_vocabulary_size_per_gpu":)" +
          std::to_string(rows) + more + "}";
@@ -52,7 +52,7 @@ void check_tables(const Tensors& got, const Tensors& want, double tolerance) {
   check_weights(got, want, tolerance);
 }
 
-// A layer whose exchange has room for one row, beside a hashed one.
+// A layer whose exchange has a capacity of one row, next to a hashed one.
 std::string two_layers() {
   std::string text = small_config();
   const auto replace = [&](const std::string& what, const std::string& by) {
@@ -71,7 +71,7 @@ std::string two_layers() {
 
 }  // namespace
 
-TEST_CASE("golden runs with rows that come as keys come, on several GPUs", "[release-only]") {
+TEST_CASE("golden runs with hashed tables, on several GPUs", "[release-only]") {
   const auto change = [](const std::string& type) {
     return Words{"layers.embedding.type=" + type,
                  R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
@@ -103,7 +103,7 @@ TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by r
           R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,)"
           R"("beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
       INFO(type << " " << optimizer);
-      const HashedRuns runs({type, room(400), std::string("layers.emb.optimizer=") + optimizer,
+      const HashedRuns runs({type, capacity(400), std::string("layers.emb.optimizer=") + optimizer,
                              "solver.max_iter=12", "solver.eval_interval=5"});
       check_tables(runs.saved(kFourGpus, "cuda", "[[0,1,2,3]]", {}),
                    runs.saved({}, "cpu", "[[0,1,2,3]]", {}), 2e-5);
@@ -115,7 +115,7 @@ TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by r
 
 TEST_CASE("hashed tables on several GPUs have the same bits in every order of their work",
           "[release-only]") {
-  const HashedRuns runs({kByKey, room(400), "solver.max_iter=7", "solver.eval_interval=3"});
+  const HashedRuns runs({kByKey, capacity(400), "solver.max_iter=7", "solver.eval_interval=3"});
   const auto want = runs.saved(kFourGpus, "cuda", "[[0,1,2,3]]", {});
   CHECK((runs.saved(kFourGpus, "cuda", "[[0,1,2,3]]", {"solver.cuda_graph=false"}) == want));
   for (const char* rows : {"[[0,1,2,3]]", "[[0],[1],[0],[1]]"})
@@ -140,7 +140,7 @@ TEST_CASE("a checkpoint of GPUs with hashed tables goes on, on ranks of the CPU,
           "[release-only]") {
   for (const std::string& type : {kByKey, kBySlot}) {
     INFO(type);
-    const HashedRuns runs({type, room(400), "solver.eval_interval=0"});
+    const HashedRuns runs({type, capacity(400), "solver.eval_interval=0"});
     const auto go = [&](const Words& environment, const char* device, const char* rows,
                         const char* iterations, const std::string& name, const std::string& from) {
       const Words more = from.empty() ? Words{} : Words{"--resume", runs.run() / from};
@@ -157,7 +157,7 @@ TEST_CASE("a checkpoint of GPUs with hashed tables goes on, on ranks of the CPU,
 }
 
 TEST_CASE("several GPUs send the keys of hashed tables as ranks of the CPU do", "[no-tsan]") {
-  const HashedRuns runs({kByKey, room(400), "solver.max_iter=6", "solver.eval_interval=3"});
+  const HashedRuns runs({kByKey, capacity(400), "solver.max_iter=6", "solver.eval_interval=3"});
   const auto traffic = [&](const Words& environment, const char* device) {
     const auto result = runs.train(environment, device, "[[0,1],[2,3]]",
                                    {"--metrics", runs.run() / "metrics.jsonl"});
@@ -183,8 +183,8 @@ TEST_CASE("a full table of one of several GPUs ends all of them, as on ranks of 
     for (const char* rows : {"[[0,1,2,3]]", "[[0],[0]]"})
       for (const Words& order : {Words{}, Words{order_of(2)}}) {
         INFO(type << " " << rows);
-        // The fourth batch or so finds no room.
-        const HashedRuns runs({type, room(60), "solver.display=1000"});
+        // The fourth batch or so exceeds the capacity.
+        const HashedRuns runs({type, capacity(60), "solver.display=1000"});
         const auto result = runs.train(kFourGpus + order, "cuda", rows, {});
         CHECK(result.code == 3);
         check_contains(result.err, {"train: embedding emb: its table is full: key ", "of table ",

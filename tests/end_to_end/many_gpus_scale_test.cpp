@@ -52,7 +52,7 @@ class ScaledRuns {
     REQUIRE(result.code == 0);
     return everything(run_ / "saved");
   }
-  // From the checkpoint `start`, behind iteration 1: what is saved behind iteration 10, and the
+  // From the checkpoint `start`, after iteration 1: what is saved after iteration 10, and the
   // loss scales and their counts, which say when they changed last, of some iterations.
   struct Scaled {
     Tensors saved;
@@ -119,7 +119,7 @@ TEST_CASE("one loss scale is found on several GPUs, and steps are left out that 
 }
 
 // A run that is made again decides once.
-TEST_CASE("the loss scale of several GPUs depends on no room, no graph and no order of work",
+TEST_CASE("the loss scale of several GPUs depends on no capacity, no graph and no order of work",
           "[no-tsan]") {
   const ScaledRuns runs({"solver.precision=fp16"});
   (void)runs.train("[[0]]", {"solver.max_iter=1"});
@@ -138,7 +138,7 @@ TEST_CASE("the loss scale of several GPUs depends on no room, no graph and no or
 }
 
 // Tables' gradients are unscaled before an iteration is decided on.
-TEST_CASE("a loss scale that grows moves no weight, beside penalties and clipping on several GPUs",
+TEST_CASE("a loss scale that grows moves no weight, with penalties and clipping on several GPUs",
           "[release-only]") {
   for (const char* rows : {"[[0]]", "[[0,1]]"}) {
     const ScaledRuns runs(kPenalty + kClip + Words{"solver.precision=fp16"});

@@ -72,8 +72,7 @@ TEST_CASE("every optimizer on several GPUs does what it does on ranks of the CPU
   }
 }
 
-TEST_CASE("lists that do not fit between GPUs are made room for, and nothing is lost",
-          "[no-tsan]") {
+TEST_CASE("the capacity of lists between GPUs is grown, and nothing is lost", "[no-tsan]") {
   Golden run("dlrm_fused");
   const std::string capacity = "layers.embedding.sparse_embedding_hparam.exchange_capacity=";
   for (const Words& order : {Words{}, Words{order_of(4)}}) {
@@ -81,12 +80,12 @@ TEST_CASE("lists that do not fit between GPUs are made room for, and nothing is 
     CHECK((run.weights(kFourGpus + order, "cuda", on_ranks("[[0,1],[2,3]]", {capacity + "1"}), 8) ==
            ample));
   }
-  // Room that lasts for some iterations: graphs are made anew.
+  // A capacity that suffices for some iterations: graphs are captured anew.
   const auto grown = run.train(
       kFourGpus, "cuda",
       Words{"--set", "solver.max_iter=12"} + on_ranks("[[0,1],[2,3]]", {capacity + "36"}));
   CHECK(grown.code == 0);
-  check_contains(grown.err, {"rows wanted of one rank, room for 36; run again with room for"});
+  check_contains(grown.err, {"rows requested of one rank, capacity 36; run again with capacity"});
 }
 
 TEST_CASE("bf16 on several GPUs repeats, and is that of the CPU's ranks but for rounding",
@@ -153,8 +152,8 @@ TEST_CASE(
   train(kEightGpus, "cuda", nodes,
         {"--set", until(12), "--resume", run / "cpu", "--save", run / "nodes"});
   CHECK((everything(run / "nodes") == everything(run / "eight")));
-  // A resumed run is an uninterrupted one, whoever held the tables meanwhile, and that of ranks of
-  // the CPU but for rounding.
+  // A resumed run equals an uninterrupted one, whichever ranks held the tables meanwhile, and that
+  // of ranks of the CPU but for rounding.
   train(kEightGpus, "cuda", eight, {"--set", until(24), "--save", run / "whole"});
   train(kEightGpus, "cuda", eight,
         {"--set", until(24), "--resume", run / "nodes", "--save", run / "resumed"});
@@ -215,7 +214,7 @@ TEST_CASE("a GPU that fails in a step ends the program, with one message", "[no-
   const std::vector<std::pair<const char*, const char*>> faults = {
       {"take_lists", "embedding.keys_exchange"},
       {"peer_sum", "all_reduce"},
-      {"update_rows", "embedding.update_copied"}};
+      {"update_rows", "embedding.update_replicated"}};
   for (size_t i = 0; i < faults.size(); ++i) {
     const bool graph = i != 1;  // the third launch is then that of the first capture
     const auto& [kernel, step] = faults[i];

@@ -1,5 +1,5 @@
-// tests/bench/comm_bench and exchange_bench: what they measure is there, and counted alike on CPU
-// ranks and GPUs. How long it takes is nobody's business here.
+// tests/bench/comm_bench and exchange_bench: their measurements are there, and counted alike on CPU
+// ranks and GPUs. Times are not checked.
 #include <nlohmann/json.hpp>
 
 #include <map>

@@ -125,7 +125,7 @@ TEST_CASE("golden runs under mpirun") {
   check_run("dlrm_fused", 2, {gpu("[[0,1],[0,1]]"), communication("IB_NVLink_Hierarchical")}, 2);
 }
 
-TEST_CASE("processes that do not match the topology are told how to start") {
+TEST_CASE("processes that do not match the topology get an error with the right command") {
   const SmallRun run;
   std::vector<std::string> command = mpirun_prefix(2);
   const auto train = run.command({"--set", "solver.gpu=[[0],[1],[2],[3]]"});
@@ -241,7 +241,7 @@ TEST_CASE("ranks train the same weights and states as one rank, partial batches 
   }
 }
 
-TEST_CASE("frequent categories are taken from the manifest beside the data, else from batches") {
+TEST_CASE("frequent categories are taken from the data's manifest, else from batches") {
   const TemporaryDirectory data;
   const std::string prefix = data / "s";
   REQUIRE(run_program({HLITE_CRITEO_SYNTH, "--train", "5000", "--test", "500", "--cap", "1000",

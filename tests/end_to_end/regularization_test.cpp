@@ -1,5 +1,5 @@
-// Penalties and clipping against their definitions: from the weights before a step and behind one
-// without them, both of which the program gives out.
+// Penalties and clipping against their definitions: from the weights before a step and after one
+// without them, both of which the program exports.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -150,12 +150,12 @@ TEST_CASE("what cannot be penalized or clipped is refused") {
   auto changes = emb_penalty("L2", "0.1");
   changes.push_back(local);
   refused(changes, {"layers[1].optimizer",
-                    "expected update_type \"Global\" beside the regularizer "
+                    "expected update_type \"Global\" with the regularizer "
                     "of \"emb\"",
                     "found \"Local\""});
   refused({local, "solver.gradient_clip_norm=1"},
           {"layers[1].optimizer",
-           "expected update_type \"Global\" beside "
+           "expected update_type \"Global\" with "
            "solver.gradient_clip_norm, found \"Local\" for \"emb\""});
   changes = emb_penalty("L2", "0.1");
   changes.insert(changes.end(), {"layers.emb.type=LocalizedSlotSparseEmbeddingHash"});

@@ -43,7 +43,7 @@ TEST_CASE("200 iterations equal 100, a checkpoint, and 100 more") {
 TEST_CASE("a run does not depend on who reads its messages") {
   const SmallRun run;
   REQUIRE(run.train({"--save", run / "read"}).code == 0);
-  // Closed descriptors would be given to the run's files; a pipe that nobody reads would end it.
+  // Closed descriptors would be given to the run's files; a closed pipe would end it.
   for (const char* shell : {"exec \"$@\" <&- >&- 2>&-", "set -o pipefail; \"$@\" 2>&1 | true"}) {
     INFO(shell);
     auto command = run.command({"--save", run / "unread", "--metrics", run / "m.jsonl"});

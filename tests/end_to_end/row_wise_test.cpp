@@ -79,7 +79,8 @@ void check_step(const StepWhere& where) {
 
 }  // namespace
 
-TEST_CASE("a step of RowWiseAdaGrad is its definition, on ranks, with copied rows and on a GPU") {
+TEST_CASE(
+    "a step of RowWiseAdaGrad is its definition, on ranks, with replicated rows and on a GPU") {
   const std::string clips = "solver.gradient_clip_norm=1000";  // whole gradients, none of them cut
   const std::string copies =
       "layers.emb.sparse_embedding_hparam.communication_type=IB_NVLink_Hierarchical";

@@ -122,7 +122,7 @@ TEST_CASE("a place that a live run writes to is refused, by the name of its proc
     CHECK(hidden_files(run.path()).empty() == (ending == SIGINT));
     fs::remove(run / "m.jsonl");
   }
-  // What the killed one has left is in nobody's way, and goes.
+  // The files of the killed run do not disturb others, and are removed.
   all[1] = "solver.max_iter=3";
   const auto last = run.train(all);
   INFO(last.err);

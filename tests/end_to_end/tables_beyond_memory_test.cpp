@@ -24,7 +24,7 @@ TEST_CASE("tables beyond memory: the same weights for every optimizer, at the le
     INFO(rule);
     const BeyondMemory run({rule, kSmallBatches, "solver.eval_batches=3"});
     run.train({}, "memory");
-    const std::string least = run.least_memory();
+    const std::string least = run.min_memory();
     run.train({least}, "disk");
     CHECK((run.exported("disk") == run.exported("memory")));
     // Killed and resumed: with another capacity, and in memory alone.
@@ -53,9 +53,9 @@ TEST_CASE("tables beyond memory: hashed, localized and plain tables, one rank an
       changes.insert(changes.end(), {kRules.back(), kSmallBatches, gpu(ranks)});
       const BeyondMemory run(changes);
       run.train({}, "memory");
-      run.train({run.least_memory()}, "disk");
+      run.train({run.min_memory()}, "disk");
       CHECK((run.exported("disk") == run.exported("memory")));
-      run.train({"solver.max_iter=70", run.least_memory()}, "half");
+      run.train({"solver.max_iter=70", run.min_memory()}, "half");
       run.train({gpu(ranks)}, "back", {"--resume", run / "half.save"});
       CHECK((everything(run / "back.save") == everything(run / "memory.save")));
     }
@@ -69,8 +69,8 @@ TEST_CASE("tables beyond memory in 16 bits: the same weights, and smaller record
       const BeyondMemory run({rule, kSmallBatches, "solver.eval_batches=3", narrow}),
           wide({rule, kSmallBatches, "solver.eval_batches=3"});
       run.train({}, "memory");
-      const std::string least = run.least_memory();
-      CHECK(gigabytes_in(least) < gigabytes_in(wide.least_memory()));
+      const std::string least = run.min_memory();
+      CHECK(gigabytes_in(least) < gigabytes_in(wide.min_memory()));
       run.train({least}, "disk");
       CHECK((run.exported("disk") == run.exported("memory")));
       run.train({least, "solver.max_iter=70"}, "half");
@@ -86,7 +86,7 @@ TEST_CASE("tables beyond a GPU's memory: the same weights for every optimizer, a
     INFO(rule);
     const BeyondMemory run({rule, kSmallBatches, "solver.eval_batches=3"}, kFourGpus);
     run.train({}, "memory");
-    const std::string least = run.least_memory();
+    const std::string least = run.min_memory();
     run.train({least}, "host");
     CHECK((run.exported("host") == run.exported("memory")));
     CHECK((everything(run / "host.save") == everything(run / "memory.save")));
@@ -110,7 +110,7 @@ TEST_CASE("tables beyond GPUs' memory: every kind of table, on one and several, 
                      {kRules.back(), kSmallBatches, gpu(ranks), "solver.max_iter=40"});
       const BeyondMemory run(changes, kFourGpus);
       run.train({}, "memory");
-      const std::string least = run.least_memory();
+      const std::string least = run.min_memory();
       run.train({least}, "host");
       CHECK((everything(run / "host.save") == everything(run / "memory.save")));
       for (const std::string& order : {std::string("HLITE_EMULATED_STREAMS=late"), order_of(1)}) {
@@ -177,7 +177,7 @@ TEST_CASE("tables beyond memory: what is expected of generated click data is wha
   REQUIRE(std::regex_search(refused.err, found,
                             std::regex("at least ([0-9.]+) GB.* for the ([0-9]+) rows")));
   const double least = std::stod(found[1]);
-  const int64_t least_rows = std::stoll(found[2]);
+  const int64_t min_rows = std::stoll(found[2]);
   for (const double share : {0.05, 0.1, 0.3}) {
     if (kSanitized && share != 0.1) continue;
     const ProgramResult first = train(fmt::format("{}", least), {"--check"});
@@ -185,7 +185,7 @@ TEST_CASE("tables beyond memory: what is expected of generated click data is wha
     REQUIRE(std::regex_search(first.out, found, std::regex("[0-9]+ of ([0-9]+) rows")));
     const int64_t rows = std::stoll(found[1]),
                   wanted = static_cast<int64_t>(share * static_cast<double>(rows)),
-                  more = std::max<int64_t>(0, wanted - least_rows) * (kRecord + kOfLine);
+                  more = std::max<int64_t>(0, wanted - min_rows) * (kRecord + kOfLine);
     const std::string gb = fmt::format("{:.9f}", least + static_cast<double>(more) * 1e-9);
     const ProgramResult checked = train(gb, {"--check"});
     check_contains(checked.out, {"% of lookups are expected to find their rows in memory", "reads ",
@@ -236,7 +236,7 @@ TEST_CASE("tables beyond memory: what cannot be") {
                  {"solver.embedding_memory", "expected \"auto\" or an object"});
   const BeyondMemory on_gpu({kRules.front()}, kFourGpus);
   check_contains(on_gpu.run({R"(solver.embedding_memory={"host_gb":1,"disk":"."})"}, {}).err,
-                 {"solver.embedding_memory", "gpu_gb where training is on a GPU"});
+                 {"solver.embedding_memory", "gpu_gb is required for training on a GPU"});
 }
 
 }  // namespace hlite::test

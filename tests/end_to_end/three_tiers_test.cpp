@@ -15,10 +15,10 @@ BeyondMemory in_three_tiers(Changes changes) {
   return BeyondMemory(std::move(changes), kFourGpus, /*disk=*/true);
 }
 
-// Each GPU's and host's memory has room for so much more than the least.
+// Each GPU's and host's memory exceeds the minimum by so much.
 std::string with_more(const BeyondMemory& run, double gpu_gb, double host_gb) {
-  const std::string gpu = run.least_gigabytes(run.memory("1e-6")),
-                    host = run.least_gigabytes(run.memory(gpu, "1e-6"));
+  const std::string gpu = run.min_gigabytes(run.memory("1e-6")),
+                    host = run.min_gigabytes(run.memory(gpu, "1e-6"));
   return run.memory(fmt::format("{:.9f}", std::stod(gpu) + gpu_gb),
                     fmt::format("{:.9f}", std::stod(host) + host_gb));
 }
@@ -45,7 +45,7 @@ TEST_CASE("three tiers: the same weights for every optimizer, at the least memor
     INFO(rule);
     const BeyondMemory run = in_three_tiers({rule});
     run.train({}, "memory");
-    const std::string least = run.least_memory();
+    const std::string least = run.min_memory();
     run.train({least}, "tiers");
     CHECK((run.exported("tiers") == run.exported("memory")));
     // Resumed: with other capacities, and in the GPU's memory alone.
@@ -59,9 +59,9 @@ TEST_CASE("three tiers: the same weights for every optimizer, at the least memor
     run.train({"solver.max_iter=70"}, "whole");
     run.train({least}, "there", {"--resume", run / "whole.save"});
     CHECK((run.exported("there") == run.exported("memory")));
-    // Room for all rows on the host is two tiers, and room for all of them on the GPU is one.
+    // Two tiers if all rows fit on the host, and one if all fit on the GPU.
     for (const std::string& all :
-         {run.memory(run.least_gigabytes(run.memory("1e-6")), "1"), run.memory("1", "1")}) {
+         {run.memory(run.min_gigabytes(run.memory("1e-6")), "1"), run.memory("1", "1")}) {
       run.train({all}, "all", {"--resume", run / "half.save"});
       CHECK((everything(run / "all.save") == everything(run / "memory.save")));
     }
@@ -72,11 +72,11 @@ TEST_CASE("three tiers: a checkpoint has the rows that were trained, as that of 
           "[no-tsan]") {
   const Changes few = {kRules.back(), "solver.max_iter=3", "solver.eval_interval=0"};
   const BeyondMemory run = in_three_tiers(few);
-  run.train({run.least_memory()}, "tiers");
+  run.train({run.min_memory()}, "tiers");
   Changes changes = few;
   changes.push_back(kSmallBatches);
   const BeyondMemory cpu(changes);
-  cpu.train({cpu.least_memory()}, "disk");
+  cpu.train({cpu.min_memory()}, "disk");
   const Tensors tiers = everything(run / "tiers.save"), disk = everything(cpu / "disk.save");
   REQUIRE(tiers.size() == disk.size());
   size_t rows = 0;
@@ -98,7 +98,7 @@ TEST_CASE("three tiers: every kind of table, in any order of a GPU's work", "[re
     changes.insert(changes.end(), {kRules.back(), "solver.max_iter=25", "solver.eval_interval=7"});
     const BeyondMemory run = in_three_tiers(changes);
     run.train({}, "memory");
-    const std::string least = run.least_memory();
+    const std::string least = run.min_memory();
     run.train({least}, "tiers");
     CHECK((run.exported("tiers") == run.exported("memory")));
     Changes orders = {kLate};
@@ -145,7 +145,7 @@ TEST_CASE("golden runs in three tiers, as little as they take and more", "[no-ts
 
 TEST_CASE("three tiers: what a run says of them", "[no-tsan]") {
   const BeyondMemory run = in_three_tiers({kRules.front()});
-  const std::string least = run.least_memory();
+  const std::string least = run.min_memory();
   const ProgramResult checked = run.run({least}, {"--check"});
   INFO(checked.out);
   const std::string rows = "emb: ([0-9]+) of 345 rows \\(.* %, .*\\) in memory of the ";
@@ -197,11 +197,11 @@ TEST_CASE("three tiers: what cannot be") {
                           R"("combiner":0,"max_vocabulary_size_per_gpu":345})"}),
                  {"solver.embedding_memory", "expected no hash tables", "\"emb\"",
                   "DistributedSlotSparseEmbeddingHash"});
-  const std::string least = run.least_gigabytes(run.memory("1e-6"));
+  const std::string least = run.min_gigabytes(run.memory("1e-6"));
   check_contains(message({run.memory("1e-6")}), {"solver.embedding_memory.gpu_gb: expected at"});
   check_contains(message({run.memory(least, "1e-6")}),
                  {"solver.embedding_memory.host_gb: expected at least", "rows of two batches"});
-  const std::string host = run.least_gigabytes(run.memory(least, "1e-6"));
+  const std::string host = run.min_gigabytes(run.memory(least, "1e-6"));
   const ProgramResult no_folder = run.run(
       {fmt::format(
           R"(solver.embedding_memory={{"gpu_gb":{},"host_gb":{},"disk":"/no/such/folder"}})", least,

@@ -131,7 +131,7 @@ TEST_CASE("rules that contradict each other are refused with their place") {
   check_contains(refusal(R"(,"admission":{"type":"count","threshold":0})"),
                  {place + "admission.threshold", "found 0"});
   check_contains(refusal(R"(,"eviction":{"count_decay":0.5})"),
-                 {place + "eviction.count_decay", "expected min_count beside it"});
+                 {place + "eviction.count_decay", "requires min_count"});
   check_contains(refusal(R"(,"eviction":{"steps_to_live":-1})"),
                  {place + "eviction.steps_to_live", "found -1"});
   check_contains(refusal(R"(,"when_full":"grow")"), {place + "when_full", "found \"grow\""});

@@ -70,7 +70,7 @@ TEST_CASE("GPUs round on the wire as ranks of the CPU do, the same in every orde
   CHECK((got != run.weights(kFourGpus, "cuda", on_ranks("[[0,1],[2,3]]"), 6)));
 }
 
-TEST_CASE("the loss that is told does not depend on what gradients travel in") {
+TEST_CASE("the reported loss does not depend on the wire precision of gradients") {
   const GoldenRun run("dlrm_fused");
   std::vector<double> losses;
   for (const char* wire : {"fp32", "bf16"}) {

@@ -1,7 +1,7 @@
 // libFuzzer target: arbitrary bytes as a Norm file, and as a file list. They are read to values in
 // their ranges, or refused by a DataError; records passed over have the size of those decoded.
 //
-// Input: 3 bytes that choose the config, then the file behind its header. Every other input gets
+// Input: 3 bytes that choose the config, then the file after its header. Every other input gets
 // its checksums put right, else nothing but the first one would ever be seen.
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ void read_header(std::span<const std::byte> bytes) {
   try {
     const NormHeader h = read_norm_header(MemoryBytes("fuzz.norm", bytes));
     require(h.records >= 0 && h.label_dim >= 0 && h.dense_dim >= 0 && h.slots >= 0);
-    require(h.records * h.least_sample_bytes() <= std::ssize(bytes));
+    require(h.records * h.min_sample_bytes() <= std::ssize(bytes));
     std::vector<std::byte> again;
     append_norm_header(h, again);
     require(std::ssize(again) == h.framed_bytes());
@@ -62,7 +62,7 @@ void read_records(const config::DataConfig& config, std::span<const int64_t> row
     try {
       skipped = decoder.skip(rest, place);
       require(skipped > 0 && skipped <= std::ssize(rest));
-      require(skipped <= decoder.most_record_bytes());
+      require(skipped <= decoder.max_record_bytes());
       decoded = decoder.decode(rest, place, buffer.batch(), 0);
       check_row(buffer.batch(), 0, layout, rows);
     } catch (const DataError&) {

@@ -1,6 +1,6 @@
 // libFuzzer target: arbitrary bytes as records of raw data. They are decoded to values in their
-// ranges, or refused by a DataError; the file's size is refused when it holds
-// no whole number of records.
+// ranges, or refused by a DataError; the file's size is refused when it holds no whole number of
+// records.
 //
 // Input: 4 bytes that choose the format (kinds of numbers, dimensions, hotness, key policy), then
 // the file.

@@ -46,7 +46,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"serve", {"core", "config", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
 };
 
-// The same inside folders that have folders. Files beside these, the programs' main(), may include
+// The same inside folders that have folders. Files next to these, the programs' main(), may include
 // all of them, and nothing includes those.
 using Arrows = std::map<std::string, Names, std::less<>>;
 const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
@@ -107,7 +107,7 @@ std::string folder_of(const std::string& path) {
   return end == std::string_view::npos ? std::string() : std::string(rest.substr(0, end));
 }
 
-// "csv" for tools/csv/x.cpp; empty for a file beside the folders, and where there are none.
+// "csv" for tools/csv/x.cpp; empty for a file next to the folders, and where there are none.
 std::string inner_folder_of(const std::string& path) {
   const std::string folder = folder_of(path);
   if (!kInnerArrows.contains(folder)) return {};
@@ -127,7 +127,7 @@ class FileCheck {
       if (!within.empty() && !inner->second.contains(within))
         report("its folder is not in the table of arrows");
       if (within.empty() && !path.ends_with("main.cpp"))
-        report("only programs lie beside the folders of " + folder_);
+        report("only programs lie next to the folders of " + folder_);
     }
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -353,10 +353,10 @@ TEST_CASE("the check sees each kind of violation, with file and line") {
   CHECK(only("hugectr_lite/trainer/model/x.cpp", "#include \"hugectr_lite/trainer/run/y.h\"") ==
         "hugectr_lite/trainer/model/x.cpp:1: includes hugectr_lite/trainer/run/y.h: "
         "trainer/model may not include trainer/run");
-  CHECK(only("hugectr_lite/trainer/x.cpp", "").find("beside the folders of trainer") !=
+  CHECK(only("hugectr_lite/trainer/x.cpp", "").find("next to the folders of trainer") !=
         std::string::npos);
   CHECK(only("tools/novel/x.cpp", "").find("not in the table") != std::string::npos);
-  CHECK(only("tools/x.cpp", "").find("beside the folders") != std::string::npos);
+  CHECK(only("tools/x.cpp", "").find("next to the folders") != std::string::npos);
   CHECK(only("embedding/x.cpp", "  # include \"x.h\"").find("no path from the root") !=
         std::string::npos);
   CHECK(only("hugectr_lite/core/x.h", "#include <cuda_runtime.h>").find(":1: ") !=

@@ -17,7 +17,7 @@ using plan::BufferKind;
 
 constexpr int64_t kRankRows = 5, kStatisticsColumns = 3;  // of each rank
 
-// Rank 1 of 2: `all` is the sums of the other rank, and those of this one behind them.
+// Rank 1 of 2: `all` is the sums of the other rank, followed by those of this one.
 class OtherRank final : public network::RankGather {
  public:
   explicit OtherRank(std::vector<double> sums) : sums_(std::move(sums)) {}

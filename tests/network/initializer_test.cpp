@@ -1,4 +1,4 @@
-// First values of parameters against their formulas.
+// Initial values of parameters against their formulas.
 #include "hugectr_lite/network/initializer.h"
 
 #include <array>

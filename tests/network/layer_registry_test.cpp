@@ -6,7 +6,7 @@
 
 namespace hlite::test {
 
-TEST_CASE("an unknown type is told every type that there is, and a misspelt one which it may be") {
+TEST_CASE("an error for an unknown type lists all types, and for a misspelt one the closest") {
   auto types = network::layer_types();
   for (const auto& embedding : config::kEmbeddingTypes) types.emplace_back(embedding.name);
   const auto said = [](const std::string& type) {
@@ -32,12 +32,12 @@ TEST_CASE("layers of the dialect that are not here are refused by name") {
   }
 }
 
-TEST_CASE("an embedding behind a dense layer is told where it belongs") {
+TEST_CASE("an error for an embedding after a dense layer says where it belongs") {
   for (const auto& embedding : config::kEmbeddingTypes) {
     const std::string type = embedding.name;
     CHECK(refused(kBottom + R"({"type":")" + type + R"(","bottom":"x","top":"h"},)" + kTail)
               .find("layers[1].type: expected embedding layers before all dense layers, found \"" +
-                    type + "\" behind one") != std::string::npos);
+                    type + "\" after one") != std::string::npos);
   }
 }
 

@@ -59,7 +59,7 @@ class NetworkFixture {
                                  .pad_inputs = pad_inputs});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);
-    // The plans must not complain that nobody wrote the inputs' gradients, nor miss any step.
+    // The plans must not complain that no step wrote the inputs' gradients, nor miss any step.
     network_->emit_forward(*train_, network::Phase::kTrain);
     network_->emit_backward(*train_);
     network_->emit_after_backward(*train_);

@@ -64,7 +64,7 @@ TEST_CASE("inputs that inner products alone read are padded when asked, to the s
   CHECK_THROWS_AS(wide.train_plan().index_of("dense.pad"), Error);
 }
 
-TEST_CASE("a gradient that nobody reads costs no step") {
+TEST_CASE("a gradient that is not read costs no step") {
   NetworkFixture f(R"({"name":"r","type":"ReLU","bottom":"dense","top":"rd"},
       {"name":"d","type":"Dropout","bottom":"rd","top":"dd"},
       {"name":"c","type":"Concat","bottom":["emb2","dd"],"top":"h"},)" +
@@ -122,7 +122,7 @@ TEST_CASE("the second top of an interaction is a name for the layer that follows
   };
   const auto plain = loss_with(R"("h0")", R"("h0")");
   CHECK(loss_with(R"(["h0","g"])", R"(["h0","g"])") == plain);
-  CHECK(loss_with(R"(["h0","g"])", R"("h0")") == plain);  // nobody names it
+  CHECK(loss_with(R"(["h0","g"])", R"("h0")") == plain);  // no loss names it
   const NetworkFixture chain(
       kBottom + tops +
           R"({"name":"a","type":"FusedInnerProduct","position":"Head","bottom":["h0","g"],"top":["a","b","c","d"],"fc_param":{"num_output":4}},

@@ -11,7 +11,7 @@ namespace {
 template <typename T, typename F, typename Value, typename Slope>
 void check_activation(const F& f, Value&& value, Slope&& slope) {
   // A few roundings to float, then one to T.
-  const Tolerance tolerance = {double{kLeast<T>} / 2, kRounding<T> + 8 * kRounding<float>};
+  const Tolerance tolerance = {double{kMin<T>} / 2, kRounding<T> + 8 * kRounding<float>};
   for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values(n, 1);
     for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 5 == 0 ? 1e-6f : i % 3 == 0 ? 20.0f : 1.0f;
@@ -109,7 +109,7 @@ TEMPLATE_TEST_CASE("ELU agrees with the definition, forward and backward, in pla
                    float, bf16, fp16) {
   using T = TestType;
   // A few roundings to float, then one to T. Backward computes from what T holds of y.
-  const Tolerance tolerance = {double{kLeast<T>} / 2, kRounding<T> + 3 * kRounding<float>};
+  const Tolerance tolerance = {double{kMin<T>} / 2, kRounding<T> + 3 * kRounding<float>};
   for (const float alpha : {0.0f, 0.3f, 0.75f, 1.0f, 2.5f})
     for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
       if (n == kManyElements && alpha != 1) return;
@@ -190,8 +190,8 @@ TEMPLATE_TEST_CASE("Tanh agrees with the definition, forward and backward, in pl
 TEMPLATE_TEST_CASE("GELU agrees with the definition, forward and backward, in place too", "[gpu]",
                    float, bf16, fp16) {
   using T = TestType;
-  // The tail is x times a small number, whose argument is rounded: up to 2^-24 x^2 beside it.
-  const Tolerance tolerance = {double{kLeast<T>} / 2, kRounding<T> + 256 * kRounding<float>};
+  // The tail is x times a small number, whose argument is rounded: up to 2^-24 x^2 in addition.
+  const Tolerance tolerance = {double{kMin<T>} / 2, kRounding<T> + 256 * kRounding<float>};
   for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values(n, 1);
     for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 5 == 0 ? 1e-6f : i % 3 == 0 ? 9.0f : 1.0f;

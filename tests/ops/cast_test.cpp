@@ -10,7 +10,7 @@ TEMPLATE_TEST_CASE("casts round to the nearest value, and widen exactly", "[gpu]
   using T = TestType;
   for_each_size<T>([](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values(n, 1);
-    // Subnormal, large, halfway, and no number at all.
+    // Subnormal, large, halfway, and NaN.
     const float special[] = {3e-8f, 7e4f, -1.00390625f, 2049.0f, NAN, -INFINITY, -0.0f};
     for (size_t i = 0; i < x.size() && i < std::size(special); ++i) x[i] = special[i];
     const auto want = as<T>(x);

@@ -102,7 +102,7 @@ inline std::vector<Below> layers_below(bool on_gpu) {
   return all;
 }
 
-// Gradients [.., columns] behind that layer, and the sums of its columns.
+// Gradients [.., columns] after that layer, and the sums of its columns.
 struct Masked {
   std::vector<double> values, sums;
 

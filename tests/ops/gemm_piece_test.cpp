@@ -49,7 +49,7 @@ TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
         CAPTURE(s.m, s.n, s.k, s.a_stride, beta, tb == Transpose::kYes);
         const double magnitude = 2 * (std::sqrt(static_cast<double>(s.k) / 9) + 1);
         test::check_close(c, want, {5e-6 * magnitude, 1e-6}, "c");
-        for (int64_t i = 0; i < s.m; ++i)  // the columns beside the block, to the bit
+        for (int64_t i = 0; i < s.m; ++i)  // the columns next to the block, to the bit
           for (int64_t j = s.n; j < c_stride; ++j)
             REQUIRE(static_cast<double>(c[static_cast<size_t>(i * c_stride + j)]) ==
                     want[static_cast<size_t>(i * c_stride + j)]);

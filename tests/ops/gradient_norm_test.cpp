@@ -57,7 +57,7 @@ TEST_CASE("clip_gradients shortens what is longer than the norm, and unscales", 
       CHECK(both[0] == cut[1] * 0.125f);
     }
     CHECK(factors({0}, 3) == std::vector<float>{1, 1});
-    const auto never = factors({HUGE_VAL}, 3);  // overflow leaves nothing behind
+    const auto never = factors({HUGE_VAL}, 3);  // overflow leaves no trace
     CHECK(never == std::vector<float>{0, 0});
   }
 }

@@ -46,13 +46,13 @@ TEST_CASE("DotSample gives the dot products of all pairs and their gradients") {
       const Interaction want = by_definition(x, dout, rows, width);
       const auto inputs = rounded<bf16>(x), gradient = rounded<bf16>(dout);
       ops::DotSample sample(rows, width);
-      // The second time with what the first has left behind.
+      // The second time with memory that the first has written.
       for (int time = 0; time < 2; ++time) {
         std::copy_n(inputs.data(), width, sample.input(0));
         sample.set_slots(inputs.data() + width);
         std::vector<bf16> out = rounded<bf16>(nans(out_width));
         sample.forward(out.data());
-        // The results' rounding to bf16 beside float sums of up to 128 products below 1.
+        // The results' rounding to bf16 and float sums of up to 128 products below 1.
         const Tolerance tolerance{1e-5, 0x1p-8};
         check_close(widened(out), want.out, tolerance, "out");
         std::vector<bf16> gradients = rounded<bf16>(nans(rows * width));

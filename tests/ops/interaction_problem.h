@@ -84,7 +84,7 @@ InteractionGradients<double> backward_oracle(const InteractionProblem<T>& p) {
   InteractionGradients<double> g;
   std::vector<double> all(static_cast<size_t>((n + 1) * V));  // of a sample
   const float* weight = p.dout.data();
-  for (int64_t b = 0; b < B; ++b, ++weight) {  // behind each sample, the pad
+  for (int64_t b = 0; b < B; ++b, ++weight) {  // after each sample, the pad
     std::fill(all.begin(), all.end(), 0.0);
     for (int64_t v = 0; v < V; ++v, ++weight) all[static_cast<size_t>(v)] = *weight;
     for (int64_t c = 1; c <= n; ++c)

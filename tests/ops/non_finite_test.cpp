@@ -26,7 +26,7 @@ TEMPLATE_TEST_CASE("first_non_finite and flag_non_finite find NaN and infinity",
     REQUIRE(first_on<T>(on, x, offset) == -1);
     if (n == 0) return;
     x[0] = kLargest<T>;
-    x[static_cast<size_t>(n / 2)] = kLeast<T>;
+    x[static_cast<size_t>(n / 2)] = kMin<T>;
     CHECK(first_on<T>(on, x, offset) == -1);
     for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
       auto broken = x;

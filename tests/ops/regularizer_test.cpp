@@ -10,7 +10,7 @@ namespace {
 using ops::Penalty;
 constexpr double kLambda = 0.25;
 
-// The loss, which begins with 0.5, behind the gradients, which are scaled by 8.
+// The loss, which begins with 0.5, after the gradients, which are scaled by 8.
 std::vector<float> penalty_on(const OpDevice& on, Penalty penalty, const std::vector<float>& w,
                               const std::vector<float>& dw, int64_t offset = 0) {
   const DeviceTensor<float> weights(on, w, offset), gradients(on, dw), loss(on, {0.5f});

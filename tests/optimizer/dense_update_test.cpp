@@ -26,7 +26,7 @@ class Parameters {
         mirror_(on, nans(n), offset) {}
 
   // Step t, at rate t / 64, with gradients that are multiplied by `scale` beforehand; skip: the
-  // step is to be left out, and its gradients are no numbers.
+  // step is to be left out, and its gradients are NaN.
   void step(int64_t t, float scale = 1, bool skip = false) {
     std::vector<float> g = skip ? nans(w_.size()) : gradient(t);
     for (float& x : g) x *= scale;
@@ -94,7 +94,7 @@ TEMPLATE_TEST_CASE("dense_update follows each rule's formula over several steps"
         kSizes);
 }
 
-TEMPLATE_TEST_CASE("dense_update takes scaled gradients, and leaves all alone when told to skip",
+TEMPLATE_TEST_CASE("dense_update takes scaled gradients, and leaves all alone when it must skip",
                    "[gpu]", float, bf16, fp16) {
   for (const OpDevice& on : op_devices<TestType>())
     for (const UpdateRule& rule : all_rules()) {

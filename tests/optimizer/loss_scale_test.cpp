@@ -37,8 +37,8 @@ class Scaler {
 };
 
 TEST_CASE("the loss scale doubles after good iterations and halves after an overflow", "[gpu]") {
-  // Whether an iteration overflows, and the scale behind it. After an overflow the count starts
-  // over.
+  // An iteration with or without overflow, and the scale after it. After an overflow the count
+  // starts over.
   const std::pair<bool, float> iterations[] = {
       {false, 1024}, {false, 1024}, {false, 2048}, {false, 2048}, {false, 2048},
       {true, 1024},  {true, 512},   {false, 512},  {false, 512},  {false, 1024}};

@@ -118,7 +118,7 @@ TEST_CASE("wrong buffers are errors that name them") {
   check_contains(message_of<Error>([&] { buffers.add("late", BufferKind::kInput, 1); }), {"late"});
 }
 
-TEST_CASE("a copy from or to a buffer waits first, where it is told how") {
+TEST_CASE("a copy from or to a buffer first calls the given wait") {
   Buffers buffers;
   const BufferId id = buffers.add("x", BufferKind::kState, 4 * sizeof(float));
   buffers.allocate();

@@ -60,7 +60,7 @@ TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
   CHECK(executor.exec().pool == &pool);
   Buffers buffers;
   Plan plan(buffers);
-  std::barrier meet(kLanes);  // reached only when all are running
+  std::barrier rendezvous(kLanes);  // reached only when all are running
   std::array<ThreadPool*, kLanes> pools{};
   for (int lane = 0; lane < kLanes; ++lane) {
     Step step;
@@ -68,7 +68,7 @@ TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
     step.lane = static_cast<Lane>(lane);
     step.run = [&, lane](const StepContext& c) {
       pools[static_cast<size_t>(lane)] = c.exec.pool;
-      meet.arrive_and_wait();
+      rendezvous.arrive_and_wait();
     };
     plan.add(step);
   }
@@ -112,12 +112,12 @@ TEST_CASE("the first failure is rethrown, later steps are left out, and the next
   add("bad", Lane::kEmbedding, a, a, [&](const StepContext&) {
     if (fails) raise<DataError>("no good");
   });
-  // As a collective does: waits until somebody ends it.
+  // Waits like a collective, until another lane ends it.
   add("blocked", Lane::kComm, b, b, [&](const StepContext&) {
     std::unique_lock lock(mutex);
     if (fails) changed.wait(lock, [&] { return !reason.empty(); });
   });
-  add("behind", Lane::kCompute, a, b, [&](const StepContext&) { ++ran; });
+  add("after", Lane::kCompute, a, b, [&](const StepContext&) { ++ran; });
   plan.finalize();
   CHECK(test::message_of<DataError>([&] { executor.run(plan, {}); }) == "no good");
   CHECK(reason == "no good");

@@ -9,7 +9,7 @@ using namespace hlite::plan;
 
 namespace {
 
-// a on compute; b beside it on comm; c on compute behind both; d on embedding behind a.
+// a on compute; b overlaps it on comm; c on compute after both; d on embedding after a.
 struct Diamond {
   Buffers buffers;
   BufferId in = buffers.add("in", BufferKind::kInput, 80);
@@ -62,7 +62,7 @@ TEST_CASE("lanes hide waits of each other, and share the device") {
     CHECK(s.seconds == 9);
     CHECK(s.critical_path() == Path{0, 2, 3});
   }
-  SECTION("an exchange beside work") {
+  SECTION("an exchange that overlaps work") {
     const Schedule s = m.at({{0, 4}, {3, 0}, {0, 2}, {0, 0}});
     CHECK(s.seconds == 6);
     CHECK(s.critical_path() == Path{0, 2});

@@ -26,8 +26,8 @@ using test::ProgramResult;
 using test::scores_in;
 using test::SmallRun;
 
-// The number behind `name` in the last line that has it.
-double number_behind(const std::string& text, const std::string& name) {
+// The number after `name` in the last line that has it.
+double number_after(const std::string& text, const std::string& name) {
   const size_t at = text.rfind(name);
   INFO(text);
   REQUIRE(at != std::string::npos);
@@ -70,10 +70,10 @@ TEST_CASE("scores are those of the last evaluation, from a checkpoint or exporte
   REQUIRE(printed.code == 0);
   const std::vector<double> scores = scores_in(printed.out);
   REQUIRE(scores.size() == 333);
-  const double auc = number_behind(trained.err + trained.out, "AUC ");
-  CHECK(number_behind(printed.err, "AUC ") == Approx(auc).margin(1e-5));
+  const double auc = number_after(trained.err + trained.out, "AUC ");
+  CHECK(number_after(printed.err, "AUC ") == Approx(auc).margin(1e-5));
   const std::string records = test::read_text(run / "eval.bin");
-  CHECK(number_behind(printed.err, "log loss ") == Approx(log_loss(scores, records)).margin(2e-6));
+  CHECK(number_after(printed.err, "log loss ") == Approx(log_loss(scores, records)).margin(2e-6));
 
   const ProgramResult weights =
       predict(run, {"--model", "w.safetensors", "--config", "config.json", "--input", "eval.bin",
@@ -166,14 +166,14 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   REQUIRE(binary.code == 0);
   const std::vector<double> scores = scores_in(binary.out);
   REQUIRE(scores.size() == 301);
-  // The checkpoint's own config names the manifest beside the working directory.
+  // The checkpoint's own config names the manifest relative to the working directory.
   for (const char* batch : {"64", "8192"}) {
     const auto lines = predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv",
                                      "--out", "-", "--batch", batch});
     INFO(lines.err);
     REQUIRE(lines.code == 0);
     check_close(scores_in(lines.out), scores);
-    CHECK(number_behind(lines.err, "AUC ") == number_behind(binary.err, "AUC "));
+    CHECK(number_after(lines.err, "AUC ") == number_after(binary.err, "AUC "));
   }
   // A checkpoint is enough: sizes that the config took from a manifest are those of its tables.
   std::filesystem::rename(run / "data/manifest.json", run / "data/gone.json");
@@ -210,7 +210,7 @@ TEST_CASE("a checkpoint that has the preparation in it scores text and records a
   const auto by_folder =
       predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv", "--out", "-"});
   REQUIRE(by_folder.code == 0);
-  // The data move away, as to another machine; gzip and records are told from text.
+  // The data move away, as to another machine; gzip and records are distinguished from text.
   std::filesystem::rename(run / "data", run / "gone");
   REQUIRE(test::run_program({"/bin/sh", "-c", "gzip -k b.csv"}, run.path()).code == 0);
   for (const char* input : {"b.csv", "b.csv.gz", "gone/val.bin"}) {
@@ -426,9 +426,9 @@ TEST_CASE("scores of a model that saw a share of the negatives are right for all
   const std::string records = test::read_text(run / "eval.bin");
   const double loss = log_loss(scores, records);
   CHECK(std::abs(loss - log_loss(learnt, records)) > 0.02);
-  CHECK(number_behind(printed.err, "log loss ") == Approx(loss).margin(2e-6));
+  CHECK(number_after(printed.err, "log loss ") == Approx(loss).margin(2e-6));
   CHECK(last_evaluation(run)["loss"].get<double>() == Approx(loss).margin(2e-6));
-  CHECK(number_behind(printed.err, "AUC ") == number_behind(plain.err, "AUC "));
+  CHECK(number_after(printed.err, "AUC ") == number_after(plain.err, "AUC "));
 }
 
 TEST_CASE("a model with MSELoss scores values, and evaluations say their error") {
@@ -460,8 +460,8 @@ TEST_CASE("a model with MSELoss scores values, and evaluations say their error")
     around += (0.5 - label) * (0.5 - label) / 333;
   }
   CHECK(squares < 0.8 * around);  // learnt
-  CHECK(number_behind(printed.err, "RMSE ") == Approx(std::sqrt(squares)).margin(2e-6));
-  CHECK(number_behind(printed.err, "mean squared error ") == Approx(squares).epsilon(1e-6));
+  CHECK(number_after(printed.err, "RMSE ") == Approx(std::sqrt(squares)).margin(2e-6));
+  CHECK(number_after(printed.err, "mean squared error ") == Approx(squares).epsilon(1e-6));
   const nlohmann::json evaluation = last_evaluation(run);
   CHECK(evaluation["loss"].get<double>() == Approx(squares).epsilon(1e-6));
   CHECK(evaluation["rmse"].get<double>() == Approx(std::sqrt(squares)).epsilon(1e-6));
@@ -508,8 +508,8 @@ TEST_CASE("metrics of weighted samples are weighted, on any ranks and in predict
   const nlohmann::json evaluation = last_evaluation(run);
   CHECK(evaluation["loss"].get<double>() == Approx(loss / all).margin(2e-6));
   CHECK(evaluation["auc"].get<double>() == Approx(won / pairs).margin(1e-5));
-  CHECK(number_behind(printed.err, "log loss ") == Approx(loss / all).margin(2e-6));
-  CHECK(number_behind(printed.err, "AUC ") == Approx(won / pairs).margin(1e-5));
+  CHECK(number_after(printed.err, "log loss ") == Approx(loss / all).margin(2e-6));
+  CHECK(number_after(printed.err, "AUC ") == Approx(won / pairs).margin(1e-5));
   // A weight that is none is named, in training as in predict.
   for (const char* file : {"train.bin", "eval.bin"})
     for (const float wrong : {-1.0f, std::numeric_limits<float>::quiet_NaN()}) {

@@ -30,17 +30,17 @@ TEST_CASE("scores are written as text that reads back as the same floats") {
 
 TEST_CASE("columns may stand in front of the scores of text, not of an array") {
   const test::TemporaryDirectory folder;
-  const std::vector<std::string> beside{"a,1", "\"b\n\",2", ",3"};
+  const std::vector<std::string> extra_columns{"a,1", "\"b\n\",2", ",3"};
   const auto file = open_score_file(folder / "s.csv");
-  file->set_beside("user,item");
-  file->add(kFirst, beside);
+  file->set_extra_columns("user,item");
+  file->add(kFirst, extra_columns);
   file->close();
   CHECK(test::read_text(folder / "s.csv") == "user,item,score\na,1,0.1\n\"b\n\",2,1\n,3,0\n");
   CHECK(takes_columns("-"));
   CHECK_FALSE(takes_columns("s.npy"));
   // Without a sample there are names alone.
   const auto empty = open_score_file(folder / "empty.csv");
-  empty->set_beside("user");
+  empty->set_extra_columns("user");
   empty->close();
   CHECK(test::read_text(folder / "empty.csv") == "user,score\n");
 }

@@ -139,16 +139,16 @@ TEST_CASE("columns of one vocabulary train one table, and text is scored as its 
   CHECK(scores({"--model", "by_hand", "--input", "hand/val.bin"}) == of_text);
 }
 
-TEST_CASE("a config is told which slots can share a table, and which cannot") {
+TEST_CASE("a warning names the slots that can share a table, and those that cannot") {
   const SharedText text;
   const auto with = [&](const std::string& tables, std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"--check"});
     return text.train(text.config("data", kManifestSizes, tables), more);
   };
-  const ProgramResult told = with("");
-  CHECK(told.code == 0);
+  const ProgramResult warned = with("");
+  CHECK(warned.code == 0);
   check_contains(
-      told.out + told.err,
+      warned.out + warned.err,
       {"data/manifest.json: some slots of \"emb\" share a vocabulary", "\"slot_tables\": [0,1,0]"});
   const ProgramResult apart = with("[0, 1, 2]");
   CHECK(apart.code == 0);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that nobody here wrote ask `serve`: tritonclient[http], prometheus_client and curl, unmodified. Run by ctest;
+"""Independent clients query `serve`: tritonclient[http], prometheus_client and curl, unmodified. Run by ctest;
 PYTHONPATH names the folder that tools/setup.sh fetched them to."""
 import os
 import shutil

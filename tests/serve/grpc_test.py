@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client that nobody here wrote asks `serve` over gRPC: tritonclient[grpc], unmodified, and grpcio with its messages. Run by
+"""An independent client queries `serve` over gRPC: tritonclient[grpc], unmodified, and grpcio with its messages. Run by
 ctest; PYTHONPATH names the folders that tools/setup.sh fetched them to."""
 import os
 import re
@@ -108,7 +108,7 @@ class GrpcTest(unittest.TestCase):
             named.inputs[0].name = "denes"
             output.outputs.add().name = "scores"
             self.refused(bad, "expected 12 bytes for shape [1,3], found 8", server, short)
-            self.refused(bad, "found 1 of 2 beside contents", server, both)
+            self.refused(bad, "found 1 of 2 in addition to contents", server, both)
             self.refused(bad, 'expected an input of the model (dense, keys), found "denes"', server, named)
             self.refused(bad, 'outputs: expected "score", found "scores"', server, output)
             self.refused(bad, "expected input \"dense\", found none", server, messages.ModelInferRequest(model_name="demo"))

@@ -135,7 +135,7 @@ class RefusalsTest(unittest.TestCase):
                 ("expected JSON", b"[" * 1000 + b"]" * 1000, {}),
                 ("expected JSON", b"", {}),
                 ("request: expected an object, found an array", b"[]", {}),
-                ('expected "inputs", found none', b"{}", {}),
+                ('"inputs" is required', b"{}", {}),
                 ("inputs: expected an array, found a number", b'{"inputs": 1}', {}),
                 ('expected one "inputs", found two', b'{"inputs": [], "inputs": []}', {}),
                 ('expected input "dense", found none', b'{"inputs": []}', {}),
@@ -154,7 +154,7 @@ class RefusalsTest(unittest.TestCase):
                 ("feature 1: expected a finite value, found inf", changed(0, data=[0, 1e300, 0, 0]), {}),
                 ("keys: sample 0, key of slot 1: expected a key below 5, the rows of its table, found 5",
                  changed(1, data=[0, 5, 0, 0, 0, 0]), {}),
-                ('expected "data" or binary_data_size, found neither', json.dumps({"inputs": [{
+                ('"data" or binary_data_size is required', json.dumps({"inputs": [{
                     key: value for key, value in good[0].items() if key != "data"}]}).encode(), {}),
                 ("found both", changed(0, parameters={"binary_data_size": 16}), {}),
                 ("expected at least 1 sample", json.dumps({"inputs": tensors(dense[:0], keys[:0])}).encode(), {}),

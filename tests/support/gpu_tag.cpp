@@ -1,4 +1,4 @@
-// Tells cuda_backends.h whether the running test has the tag [gpu].
+// Sets for cuda_backends.h whether the running test has the tag [gpu].
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <algorithm>
 

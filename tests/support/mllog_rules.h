@@ -84,7 +84,7 @@ class MllogRules {
     double best = 0;
     for (const size_t i : at_["eval_accuracy"])
       if (lines_[i].value.is_number()) best = std::max(best, lines_[i].value.get<double>());
-    expect(best > 0 && best <= 1, "eval_accuracy: no number in (0, 1]");
+    expect(best > 0 && best <= 1, "eval_accuracy: not in (0, 1]");
     if (value("submission_division") != "closed") return;
     expect(best >= (value("submission_benchmark") == "dlrm" ? 0.8025 : 0.80275),
            "eval_accuracy: below the target");

@@ -155,7 +155,7 @@ void write_parquet(const std::string& path, const ParquetFileText& file) {
     states.emplace_back(column);
   }
   pq::WriterProperties::Builder properties;
-  // A page of as many bytes ends behind every batch. (Of lists one at a time Arrow makes a first
+  // A page of as many bytes ends after every batch. (Of lists one at a time Arrow makes a first
   // page without values, which its reader takes for the end.)
   if (file.rows_a_page < (1 << 20)) properties.data_pagesize(1);
   if (!file.dictionary) properties.disable_dictionary();

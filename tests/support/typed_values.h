@@ -57,11 +57,11 @@ inline constexpr float kLargest<bf16> = 0x1.FEp127f;
 template <>
 inline constexpr float kLargest<fp16> = 65504;
 template <typename T>
-inline constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+inline constexpr float kMin = std::numeric_limits<float>::denorm_min();
 template <>
-inline constexpr float kLeast<bf16> = 0x1p-133f;
+inline constexpr float kMin<bf16> = 0x1p-133f;
 template <>
-inline constexpr float kLeast<fp16> = 0x1p-24f;
+inline constexpr float kMin<fp16> = 0x1p-24f;
 
 // Same bits, but any NaN for a NaN.
 inline bool same_values(const std::vector<float>& a, const std::vector<float>& b) {

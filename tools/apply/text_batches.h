@@ -27,8 +27,8 @@ class TextBatches {
   // "<file>:<line>: ..." for a malformed line, or for a category without an id where the config's
   // key_policy refuses such; FileError.
   const data::HostBatch& next();
-  // Of the rows of the last batch, the columns that the preparation carries, as CSV text; empty
-  // where it carries none.
+  // Returns the columns that the preparation carries, of the rows of the last batch, as CSV text;
+  // empty if it carries none.
   [[nodiscard]] std::span<const std::string> carried() const { return handed_out_; }
   // Unknown values of the lines read so far, a few more than those handed out.
   [[nodiscard]] const data::UnknownValues& unknown() const { return unknown_; }

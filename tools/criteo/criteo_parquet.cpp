@@ -27,7 +27,7 @@ class CriteoColumn final : public ColumnParser {
  public:
   // Column 0 is the label.
   CriteoColumn(int column, const ParquetColumn& type, uint32_t key_range)
-      : column_(column), type_(type.values), most_defined_(type.most_defined), range_(key_range) {}
+      : column_(column), type_(type.values), max_defined_(type.max_defined), range_(key_range) {}
 
   void begin_group() override { dictionary_ = nullptr; }
 
@@ -41,7 +41,7 @@ class CriteoColumn final : public ColumnParser {
     if (!all && is_token()) {
       found.missing.resize(static_cast<size_t>(found.rows));
       uint8_t* const missing = found.missing.data() + row;
-      for (int64_t i = 0; i < piece.levels; ++i) missing[i] = piece.definition[i] != most_defined_;
+      for (int64_t i = 0; i < piece.levels; ++i) missing[i] = piece.definition[i] != max_defined_;
     }
     const bool null_label = !all && column_ == 0;
     if (null_label || !empty_.empty() || !bad_.empty()) report(piece, row, found);
@@ -181,7 +181,7 @@ class CriteoColumn final : public ColumnParser {
   void spread(const Piece& piece, uint32_t* to) const {
     int64_t value = piece.values;
     for (int64_t i = piece.levels; i-- > 0;) {
-      const bool there = piece.definition[i] == most_defined_;
+      const bool there = piece.definition[i] == max_defined_;
       value -= there;
       to[i] = there ? to[value] : 0;
     }
@@ -193,7 +193,7 @@ class CriteoColumn final : public ColumnParser {
     auto bad = bad_.begin();
     int64_t value = 0;
     for (int64_t i = 0; i < piece.levels; ++i) {
-      if (piece.values < piece.levels && piece.definition[i] != most_defined_) {
+      if (piece.values < piece.levels && piece.definition[i] != max_defined_) {
         if (column_ == 0) found.add_bad({row + i, false, criteo::explain_field(0, "")});
         continue;
       }
@@ -218,12 +218,12 @@ class CriteoColumn final : public ColumnParser {
 
   const int column_;
   const ValueType type_;
-  const int16_t most_defined_;
+  const int16_t max_defined_;
   const criteo::KeyRange range_;
-  // Of the piece:
+  // Members for the piece:
   std::vector<int64_t> empty_;  // values that are tokens without characters
   std::vector<BadValue> bad_;
-  // Of the dictionary:
+  // Members for the dictionary:
   const Text* dictionary_ = nullptr;
   std::vector<uint32_t> values_;
   std::vector<uint32_t> sizes_;  // kByItself: empty, or not of the format

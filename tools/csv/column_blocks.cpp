@@ -37,7 +37,7 @@ void declare_other_column(Block& s, CsvColumn& column, const ColumnRules& rules)
 
 namespace {
 
-constexpr int64_t kMostQuantiles = 1000;
+constexpr int64_t kMaxQuantiles = 1000;
 
 // A column that a feature is read from.
 void declare_input(Block& s, CsvColumn& column, const ColumnRules& rules) {
@@ -165,7 +165,7 @@ void declare_buckets(Block& s, CategoryColumn& category, const ColumnRules& rule
   declare_number(s, category.number, rules);
   category.name = category.number.column.name;
   s.value("buckets", {}, [&](const JsonNode& node) { category.buckets.emplace(to_edges(node)); });
-  s.integer("quantiles", &category.quantiles, {.min = 2, .max = kMostQuantiles});
+  s.integer("quantiles", &category.quantiles, {.min = 2, .max = kMaxQuantiles});
   if (s.has("buckets") && s.has("quantiles"))
     s.refuse("quantiles", "expected buckets or quantiles, found both");
 }

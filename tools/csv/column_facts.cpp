@@ -48,7 +48,7 @@ void ColumnFacts::add(std::string_view field, int64_t line) {
 // computation of covariances and arbitrary-order statistical moments", 2008).
 void ColumnFacts::add_number(double x) {
   counts_up_ = counts_up_ && (numbers_ == 0 ? x == std::floor(x) : x == last_ + 1);
-  least_ = numbers_ == 0 ? x : std::min(least_, x);
+  min_ = numbers_ == 0 ? x : std::min(min_, x);
   last_ = x;
   const auto before = static_cast<double>(numbers_++);
   const auto n = before + 1;

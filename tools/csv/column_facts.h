@@ -35,7 +35,7 @@ class ColumnFacts {
   [[nodiscard]] bool counts_up() const { return counts_up_ && rows_ > 1 && numbers_ == rows_; }
   // Skewness of the numbers, and whether none is negative.
   [[nodiscard]] double skewness() const;
-  [[nodiscard]] bool never_negative() const { return least_ >= 0; }
+  [[nodiscard]] bool never_negative() const { return min_ >= 0; }
   // Values by text, with the rows that have them, if there are few.
   [[nodiscard]] const std::map<std::string, int64_t>& counts() const { return counts_; }
   // The first text that is no number, and its line, if there is one.
@@ -48,7 +48,7 @@ class ColumnFacts {
   void add_number(double x);
 
   int64_t rows_ = 0, present_ = 0, numbers_ = 0;
-  double least_ = 0, last_ = 0;
+  double min_ = 0, last_ = 0;
   double mean_ = 0, squares_ = 0, cubes_ = 0;  // sums of powers of deviations
   bool coded_ = false, counts_up_ = true;
   std::vector<uint64_t> hashes_;           // of all values

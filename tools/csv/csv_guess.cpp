@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kSkewed = 3;
 // Fewer rows with a value each may do so by chance.
-constexpr int64_t kRowsToTellIds = 100;
+constexpr int64_t kMinRowsForIds = 100;
 constexpr double kMostlyNumbers = 0.9;
 constexpr size_t kColumnsShown = 20;
 
@@ -169,9 +169,9 @@ bool is_mostly_numbers(const ColumnFacts& facts) {
 std::string reason_to_leave_out(const Columns& columns, size_t c) {
   const ColumnFacts& facts = columns.facts()[c];
   const std::string name = columns.header() ? columns.names()[c] : "";
-  if (facts.counts_up() && (facts.rows() >= kRowsToTellIds || (columns.header() && name.empty())))
+  if (facts.counts_up() && (facts.rows() >= kMinRowsForIds || (columns.header() && name.empty())))
     return "counts the rows";
-  if (facts.rows() >= kRowsToTellIds && facts.all_differ() &&
+  if (facts.rows() >= kMinRowsForIds && facts.all_differ() &&
       (!is_mostly_numbers(facts) || names_an_id(name)))
     return "another value in every row";
   return {};

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kDirectives = "YymbdHMSfs%";
 constexpr std::string_view kMonths = "janfebmaraprmayjunjulaugsepoctnovdec";
-constexpr int64_t kMostSeconds = int64_t{1} << 40;  // of %s: some 35,000 years
+constexpr int64_t kMaxSeconds = int64_t{1} << 40;  // of %s: some 35,000 years
 
 std::chrono::sys_days day_of(const DateTime& date) {
   using namespace std::chrono;
@@ -69,9 +69,9 @@ bool take_seconds(std::string_view& text, DateTime& date) {
   if (negative) text.remove_prefix(1);
   int64_t value = 0;
   size_t size = 0;
-  for (; size < text.size() && is_digit(text[size]) && value < kMostSeconds; ++size)
+  for (; size < text.size() && is_digit(text[size]) && value < kMaxSeconds; ++size)
     value = 10 * value + (text[size] - '0');
-  if (size == 0 || value >= kMostSeconds) return false;
+  if (size == 0 || value >= kMaxSeconds) return false;
   text.remove_prefix(size);
   const sys_seconds time{seconds(negative ? -value : value)};
   const sys_days days = floor<std::chrono::days>(time);

@@ -11,8 +11,8 @@ namespace hlite::tools {
 FinishedFolds::FinishedFolds(const std::string& folder, const nlohmann::ordered_json& run)
     : path_(folder + "/.folds"), run_(run.dump()) {
   if (!std::filesystem::exists(path_)) return;
-  constexpr int64_t kMostStateBytes = int64_t{1} << 20;
-  const auto saved = nlohmann::json::parse(read_text(ReadFile(path_), kMostStateBytes), nullptr,
+  constexpr int64_t kMaxStateBytes = int64_t{1} << 20;
+  const auto saved = nlohmann::json::parse(read_text(ReadFile(path_), kMaxStateBytes), nullptr,
                                            /*exceptions=*/false);
   if (saved.is_object() && saved.value("run", "") == run_)
     finished_ = saved.value("finished", int64_t{0});

@@ -14,7 +14,7 @@ namespace hlite::tools {
 
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{64} << 20;  // of a schema
+constexpr int64_t kMaxBytes = int64_t{64} << 20;  // of a schema
 
 // The schema that the preparation in the folder was made with is no edited one.
 bool is_of_preparation(const std::string& schema, const std::string& folder) {
@@ -31,7 +31,7 @@ bool is_of_preparation(const std::string& schema, const std::string& folder) {
 std::string write_guess(const std::string& schema, const std::string& folder, bool force) {
   const std::string path = folder + "/schema.json";
   if (std::filesystem::exists(path)) {
-    const std::string found = read_text(ReadFile(path), kMostBytes);
+    const std::string found = read_text(ReadFile(path), kMaxBytes);
     if (found == schema) return path;
     if (!force || !is_of_preparation(found, folder))
       raise<ConfigError>(

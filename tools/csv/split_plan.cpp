@@ -22,7 +22,7 @@ namespace hlite::tools {
 namespace {
 
 constexpr double kDefaultShare = 0.1;
-constexpr int64_t kMostFolds = 1000;
+constexpr int64_t kMaxFolds = 1000;
 
 CsvColumn named_column(const CsvSchema& schema, const std::string& text) {
   CsvColumn column;
@@ -194,8 +194,8 @@ void check_split(const SplitOptions& o) {
     raise<ConfigError>(
         "--split-time, --split-group: expected a --val-share or --test-share above 0, found 0");
   if (o.folds == 0) return;
-  if (o.folds < 2 || o.folds > kMostFolds)
-    raise<ConfigError>("--folds: expected 2 to {} folds, found {}", kMostFolds, o.folds);
+  if (o.folds < 2 || o.folds > kMaxFolds)
+    raise<ConfigError>("--folds: expected 2 to {} folds, found {}", kMaxFolds, o.folds);
   if (o.val_share || o.test_share > 0)
     raise<ConfigError>(
         "--folds: expected no --val-share and --test-share, as every fold is the validation set "

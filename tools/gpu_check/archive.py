@@ -58,7 +58,7 @@ def fill(root, programs, folder):
         outside = {library: path for library, path in libraries_of(os.path.join(target, name)).items()
                    if not path or os.path.dirname(os.path.realpath(path)) != os.path.realpath(target)}
         if outside:
-            raise RuntimeError(f"{name} does not find its libraries beside itself: {outside}")
+            raise RuntimeError(f"{name} does not find its libraries in its own folder: {outside}")
     for name in TREE:
         source, place = os.path.join(root, name), os.path.join(folder, name)
         os.makedirs(os.path.dirname(place), exist_ok=True)

@@ -36,7 +36,7 @@ def whole_iterations(session):
         session.checks.program(command, 60, out=numbers)
         last = read_numbers(numbers)[-1]
         return [f"{last['samples_per_s']:,} samples/s, {last['ms']:.4f} ms, "
-                f"{100 * last['floor_ms'] / last['ms']:.0f} % of floor"]
+                f"{100 * last['floor_ms'] / last['ms']:.0f} % of lower bound"]
 
     for precision, alpha, batch in SMALL_RUNS if session.small else RUNS:
         session.checks.check(f"train_bench-{precision}-alpha-{alpha}-batch-{batch}",
@@ -68,7 +68,7 @@ def table(session):
     def put_together():
         ours = read_numbers(session.kept("train_bench.jsonl"))
         if not ours:
-            raise NotRun("train_bench has left no numbers")
+            raise NotRun("train_bench has left no results")
         theirs = read_numbers(session.kept("pytorch.jsonl"))
         lines.extend(["", *results_table(ours, theirs), "", *step_table(ours[0]), ""])
 
@@ -130,8 +130,8 @@ def told_by_gpus(events):
                   for name, unit in (("watts", "W"), ("sm_mhz", "MHz"), ("celsius", "C"))
                   if (values := [gpu[name] for gpu in own if name in gpu])]
         slowed = sorted({reason for gpu in own for reason in gpu["slowed_by"]})
-        lines.append(f"GPU {device}: {', '.join(ranges) or 'no numbers'}; slowed by {', '.join(slowed) or 'nothing'}")
-    return lines or ["NVML told nothing"]
+        lines.append(f"GPU {device}: {', '.join(ranges) or 'no readings'}; slowed by {', '.join(slowed) or 'nothing'}")
+    return lines or ["NVML reported nothing"]
 
 
 def train(session, name, *settings):
@@ -207,7 +207,7 @@ def run(session):
             os.remove(session.kept(name))
     checks = session.checks
     whole_iterations(session)
-    # Beside each other: uniform keys cost the same bytes with both, and more translation of addresses with all rows.
+    # One next to the other: uniform keys cost the same bytes with both, and more translation of addresses with all rows.
     for cap in sorted({min(SOME_ROWS, rows_of_tables(session)), rows_of_tables(session)}):
         for alpha in (1.05, 0):
             checks.check(f"embedding-cap-{cap}-alpha-{alpha}", lambda run=(cap, alpha): embedding(session, *run))

@@ -48,7 +48,7 @@ def build(root, limit, architectures=None):
                            "makes where there is all; tools/setup.sh installs Debian's packages")
     folder = os.path.join(root, "build/gpu")
     os.makedirs(folder, exist_ok=True)
-    # Programs and plug-in look beside themselves for libraries, and with the old tag for those that libraries need in
+    # Programs and plug-in look for libraries in their own folder, and with the old tag for those that libraries need in
     # turn: DT_RUNPATH would not apply to them.
     flags = [f"-DCMAKE_{kind}_LINKER_FLAGS=-Wl,--disable-new-dtags" for kind in ("EXE", "SHARED", "MODULE")]
     steps = [["cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHLITE_WITH_CUDA=ON",

@@ -14,7 +14,7 @@ MEMORY = "/dev/shm"
 
 
 def find_cublaslt():
-    """The file, and the folder that the loader must be told of; None where it looks there anyway or has none."""
+    """The file, and the folder to add to the loader's path; None if the loader looks there anyway or there is none."""
     for folder in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")):
         if os.path.exists(os.path.join(folder, CUBLASLT)):
             return os.path.join(folder, CUBLASLT), None
@@ -71,16 +71,16 @@ def free_megabytes(folder):
     """0 where nothing is mounted there."""
     if not os.path.ismount(folder):
         return 0
-    room = os.statvfs(folder)
-    return room.f_bavail * room.f_frsize >> 20
+    stats = os.statvfs(folder)
+    return stats.f_bavail * stats.f_frsize >> 20
 
 
 def memory_folder():
     """Size of the folder in memory, in words."""
     if not os.path.ismount(MEMORY):
         return "not here"
-    room = os.statvfs(MEMORY)
-    return f"{room.f_blocks * room.f_frsize >> 20:,} MB, {free_megabytes(MEMORY):,} free"
+    stats = os.statvfs(MEMORY)
+    return f"{stats.f_blocks * stats.f_frsize >> 20:,} MB, {free_megabytes(MEMORY):,} free"
 
 
 def lines(card, device, cublaslt, commit):

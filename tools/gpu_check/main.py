@@ -54,9 +54,9 @@ def arguments(words):
                         "(default: $OUT, else build/gpu_check)")
     parser.add_argument("--results", metavar="FILE", help="add the report to this file too")
     parser.add_argument("--data", metavar="DIR", help="folder for generated data (default: a temporary one, in "
-                        "memory where there is room, so that no disk is measured)")
+                        "memory if it is large enough, so that no disk is measured)")
     parser.add_argument("--rows", metavar="N", type=int, default=8_000_000, help="samples of it (default: 8,000,000)")
-    parser.add_argument("--plugin", metavar="FILE", help="CUDA plug-in in place of the one beside the programs")
+    parser.add_argument("--plugin", metavar="FILE", help="CUDA plug-in in place of the one in the programs' folder")
     parser.add_argument("--small", action="store_true", help="sizes for an emulated GPU, to try this script out")
     parser.add_argument("--started", metavar="T", type=float, default=time.time(),
                         help="when the minutes began, in seconds since 1970; --packed hands it to the archive's script")

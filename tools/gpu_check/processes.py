@@ -1,4 +1,4 @@
-"""Runs a program for a limited time, in a process group of its own, so that nothing of it stays behind."""
+"""Runs a program for a limited time, in a process group of its own, so that none of its processes survives."""
 import os
 import signal
 import subprocess
@@ -42,7 +42,7 @@ def run_limited(command, limit, out, err=None, env=None, cwd=None):
     """Ended, after at most `limit` seconds and a few to die in. Standard output goes to the open file `out`,
     standard error to `err`, without it to `out` too. Raises OSError where the program cannot be started."""
     start = time.monotonic()
-    # A signal that came while the process starts or is ended would leave it behind: it waits.
+    # A signal that came while the process starts or is ended would leave it running: it waits.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     process, overran = None, False
     try:

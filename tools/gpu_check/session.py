@@ -1,4 +1,4 @@
-"""What the parts of a check share: programs, folders, sizes, and how they are told of the device."""
+"""What the parts of a check share: programs, folders, sizes, and how they learn of the device."""
 import os
 from dataclasses import dataclass
 

@@ -17,8 +17,8 @@ def read_numbers(path):
 
 
 def results_table(ours, theirs):
-    """A row for each run of train_bench, beside the fastest variant of PyTorch with the same keys and batch."""
-    lines = ["| precision | keys | batch | samples/s | without graph | host, us | % of floor | evaluation, samples/s "
+    """A row for each run of train_bench, compared with the fastest variant of PyTorch with the same keys and batch."""
+    lines = ["| precision | keys | batch | samples/s | without graph | host, us | % of lower bound | evaluation, samples/s "
              "| lookups and updates/s | PyTorch, samples/s | ratio |", "|---|---|---|---|---|---|---|---|---|---|---|"]
     for r in ours:
         peers = [t for t in theirs if "samples_per_s" in t and (t["alpha"], t["batch"]) == (r["alpha"], r["batch"])
@@ -44,7 +44,7 @@ def results_table(ours, theirs):
 def step_table(r):
     """The steps of one run, each alone."""
     lines = [f"Steps, {r['precision']}, batch {r['batch']:,}, alpha {r['alpha']}:", "",
-             "| step | ms | MB | GFLOP | GB/s | TFLOP/s | % of floor |", "|---|---|---|---|---|---|---|"]
+             "| step | ms | MB | GFLOP | GB/s | TFLOP/s | % of lower bound |", "|---|---|---|---|---|---|---|"]
     for s in r["train_steps"] + [dict(e, name="evaluation: " + e["name"]) for e in r["eval_steps"]]:
         lines.append(f"| {s['name']} | {s['ms']:.4f} | {s['bytes'] / 1e6:.1f} | {s['flops'] / 1e9:.1f} "
                      f"| {s['bytes'] / s['ms'] / 1e6:.0f} | {s['flops'] / s['ms'] / 1e9:.0f} "

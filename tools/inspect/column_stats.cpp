@@ -10,9 +10,9 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kMostCountedKeys = int64_t{1}
-                                     << 24;  // of all tables together: 16 bytes each, twice
-constexpr int64_t kBatchesLookedAt = 4;
+constexpr int64_t kMaxCountedKeys = int64_t{1}
+                                    << 24;  // of all tables together: 16 bytes each, twice
+constexpr int64_t kSampledBatches = 4;
 constexpr size_t kFirstCapacity = 64;
 
 // Rows 1, 2, ... 10, then about 40 a decade, and the last.
@@ -53,12 +53,12 @@ class BatchCounter {
  public:
   BatchCounter(int64_t batch, const RowSchema& schema) : schema_(schema) {
     skew_.batch = batch;
-    for (size_t s = 0; s < schema.slots.size(); ++s) seen_.emplace_back(kMostCountedKeys);
+    for (size_t s = 0; s < schema.slots.size(); ++s) seen_.emplace_back(kMaxCountedKeys);
   }
   void add(const RowChunk& chunk) {
     if (!chunk.follows) begin();
     const size_t columns = schema_.slot_of.size();
-    for (int64_t r = 0; r < chunk.rows && skew_.batches < kBatchesLookedAt; ++r) {
+    for (int64_t r = 0; r < chunk.rows && skew_.batches < kSampledBatches; ++r) {
       for (size_t c = 0; c < columns; ++c) {
         const uint64_t key = chunk.keys[static_cast<size_t>(r) * columns + c];
         if (key != kMissingKey) seen_[static_cast<size_t>(schema_.slot_of[c])].add(key);
@@ -117,7 +117,7 @@ void NumberStats::add(double value) {
   }
 }
 
-KeyCounter::KeyCounter(int64_t most) : most_(most), table_(kFirstCapacity) {}
+KeyCounter::KeyCounter(int64_t most) : max_(most), table_(kFirstCapacity) {}
 
 void KeyCounter::clear() {
   std::fill(table_.begin(), table_.end(), KeyCount{0, 0});
@@ -146,8 +146,8 @@ void KeyCounter::add(uint64_t key) {
   insert(key, 1);
   ++total_;
   largest_ = std::max(largest_, key);
-  if (used_ > most_) {
-    while (used_ > most_ / 2) rebuild(table_.size(), ++dropped_below_ + 1);
+  if (used_ > max_) {
+    while (used_ > max_ / 2) rebuild(table_.size(), ++dropped_below_ + 1);
   } else if (static_cast<size_t>(used_) * 2 > table_.size()) {
     rebuild(table_.size() * 2, 0);
   }
@@ -177,7 +177,7 @@ FileStatistics collect(RowStream& rows, const std::vector<int64_t>& limits, int6
   all.numbers.resize(schema.numbers.size());
   all.slots.resize(schema.slots.size());
   const int64_t most =
-      kMostCountedKeys / std::max<int64_t>(1, static_cast<int64_t>(schema.slots.size()));
+      kMaxCountedKeys / std::max<int64_t>(1, static_cast<int64_t>(schema.slots.size()));
   std::vector<KeyCounter> counters(schema.slots.size(), KeyCounter(most));
   BatchCounter in_batches(batch, schema);
   for (size_t s = 0; s < std::min(limits.size(), all.slots.size()); ++s)

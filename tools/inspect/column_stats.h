@@ -41,7 +41,7 @@ class KeyCounter {
   void insert(uint64_t key, int64_t count);
   void rebuild(size_t capacity, int64_t drop_below);
 
-  int64_t most_, used_ = 0, total_ = 0, dropped_below_ = 0;
+  int64_t max_, used_ = 0, total_ = 0, dropped_below_ = 0;
   uint64_t largest_ = 0;
   std::vector<KeyCount> table_;  // a power of two
 };

@@ -196,7 +196,7 @@ bool detect_magic(std::string_view head, FileFacts& file) {
     }
   }
   if (data::is_key_counts(file.path)) {
-    return certain(FileKind::kKeyCounts, "the manifest beside it says so");
+    return certain(FileKind::kKeyCounts, "the manifest in its folder says so");
   }
   return false;
 }

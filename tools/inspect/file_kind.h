@@ -22,7 +22,7 @@ enum class FileKind {
   kCheckpoint,  // a folder
   kParquet,     // or a folder of such files
   kZip,
-  kKeyCounts,  // of a manifest beside it
+  kKeyCounts,  // of a manifest in the same folder
   kBinary,     // nothing of the above: raw data, if anything
 };
 

@@ -52,7 +52,7 @@ std::unique_ptr<RowStream> open_raw(const config::TrainConfig* config,
                            format.float_label ? ", float label" : "",
                            format.float_dense ? ", float dense" : "", records);
   if (const int64_t rest = out.file.bytes % record; rest != 0) {
-    out.remarks.push_back(fmt::format("{} bytes are left over behind the last whole record", rest));
+    out.remarks.push_back(fmt::format("{} bytes are left over after the last whole record", rest));
   }
   return raw_rows(out.file.path, format, options.rows, options.batch);
 }

@@ -11,7 +11,7 @@ namespace hlite::tools {
 namespace {
 
 constexpr int64_t kChunkRows = 4096;
-constexpr int64_t kMostKeysOfASlot = 10000;  // of a slot, in a file that nothing else is known of
+constexpr int64_t kMaxKeysOfASlot = 10000;  // of a slot, in a file that nothing else is known of
 
 data::NormRecord record_of(const data::NormHeader& h, bool int64_keys) {
   const auto slots = static_cast<size_t>(h.slots);
@@ -19,7 +19,7 @@ data::NormRecord record_of(const data::NormHeader& h, bool int64_keys) {
                            .int64_keys = int64_keys,
                            .label_width = h.label_dim,
                            .dense_dim = h.dense_dim,
-                           .hotness = std::vector<int64_t>(slots, kMostKeysOfASlot),
+                           .hotness = std::vector<int64_t>(slots, kMaxKeysOfASlot),
                            .fixed_length = std::vector<bool>(slots, false)});
 }
 
@@ -68,14 +68,14 @@ class NormRows final : public RowStream {
  private:
   template <typename Floats, typename Keys>
   void read(Floats&& floats, Keys&& keys) {
-    const auto next = files_.next(record_.most_bytes());
+    const auto next = files_.next(record_.max_bytes());
     files_.passed(record_.read(next.bytes, next.place, floats, keys));
   }
 
   void find_hotness() {
-    constexpr int64_t kLookedAt = 1000;
+    constexpr int64_t kSampledRecords = 1000;
     std::vector<int64_t> hotness(schema_.slots.size(), 1);
-    while (files_.position() < std::min(kLookedAt, files_.records()))
+    while (files_.position() < std::min(kSampledRecords, files_.records()))
       read([](const std::byte*) {},
            [&](int64_t s, int64_t n, const std::byte*) {
              int64_t& most = hotness[static_cast<size_t>(s)];

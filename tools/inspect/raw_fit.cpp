@@ -96,7 +96,7 @@ class RawFit {
   }
 
   // Column `column` in the config's record size.
-  [[nodiscard]] WordColumn column(int64_t c) const { return look_at_column(head_, words_, c); }
+  [[nodiscard]] WordColumn column(int64_t c) const { return inspect_column(head_, words_, c); }
 
   bool check_size() {
     const int64_t record = format_.record_bytes();
@@ -119,7 +119,7 @@ class RawFit {
           fmt::format(
               "expected a multiple of {} bytes, found {}: {} records and {} bytes of another",
               format_.describe_record(), file_.bytes, file_.bytes / record, rest),
-          "the file was cut short, or has something behind its end: copy or prepare it again");
+          "the file was cut short, or has extra bytes at its end: copy or prepare it again");
     }
     return false;
   }

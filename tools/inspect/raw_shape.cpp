@@ -5,12 +5,12 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kMostWords = 4096;  // longest record that is tried
+constexpr int64_t kMaxWords = 4096;  // longest record that is tried
 constexpr uint32_t kFloatOne = 0x3f800000;
 constexpr int64_t kFewestRecords = 8;  // that a record size is believed from
 
 // Floats between 2^-37 and 2^33 in magnitude. Integers below 2^26 look like floats below 1e-31,
-// small negative ones like no number at all.
+// small negative ones like NaN.
 bool looks_float(uint32_t word) {
   const uint32_t exponent = word >> 23 & 255;
   return exponent >= 90 && exponent <= 160;
@@ -18,7 +18,7 @@ bool looks_float(uint32_t word) {
 
 }  // namespace
 
-WordColumn look_at_column(std::span<const uint32_t> data, int64_t words, int64_t column) {
+WordColumn inspect_column(std::span<const uint32_t> data, int64_t words, int64_t column) {
   int64_t rows = 0, zeros = 0, ones = 0, float_ones = 0, floats = 0;
   for (size_t i = static_cast<size_t>(column); i < data.size(); i += static_cast<size_t>(words)) {
     const uint32_t w = data[i];
@@ -38,10 +38,10 @@ WordColumn look_at_column(std::span<const uint32_t> data, int64_t words, int64_t
 }
 
 int64_t find_record_words(std::span<const uint32_t> data, int64_t file_bytes) {
-  const int64_t most = std::min(kMostWords, std::ssize(data) / kFewestRecords);
+  const int64_t most = std::min(kMaxWords, std::ssize(data) / kFewestRecords);
   for (int64_t words = 2; words <= most; ++words) {
     if (file_bytes % (4 * words) != 0) continue;
-    const WordColumn label = look_at_column(data, words, 0);
+    const WordColumn label = inspect_column(data, words, 0);
     if (label.labels_integer || label.labels_float) return words;
   }
   return 0;

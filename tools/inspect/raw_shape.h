@@ -14,7 +14,7 @@ struct WordColumn {
   bool zeros = false;           // nothing but 0
 };
 // Column `column` of records of `words` words, over all whole records of `data`.
-WordColumn look_at_column(std::span<const uint32_t> data, int64_t words, int64_t column);
+WordColumn inspect_column(std::span<const uint32_t> data, int64_t words, int64_t column);
 
 // The smallest record size, in words, that divides the file and has labels in front; 0 if none has.
 // `data` is the start of the file.

@@ -16,7 +16,7 @@ double share(int64_t part, int64_t whole) {
 
 std::string number_text(double x) { return fmt::format("{:.6g}", x); }
 
-// The share that is missing, where the format can tell.
+// The share that is missing, if the format marks missing values.
 std::string missing_text(bool known, double part) {
   return known ? fmt::format("{:.4f}", part) : "unknown";
 }

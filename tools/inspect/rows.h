@@ -13,7 +13,7 @@
 
 namespace hlite::tools {
 
-// A key that is not there: a missing token, or fewer keys in a slot than it has room for.
+// A key that is not there: a missing token, or fewer keys in a slot than its maximum.
 inline constexpr uint64_t kMissingKey = UINT64_MAX;
 
 struct RowSchema {
@@ -22,14 +22,14 @@ struct RowSchema {
   std::vector<std::string> slots;
   std::vector<int> slot_of;  // [key columns]
   bool local_keys = true;    // keys count from 0 (tokens of text are arbitrary numbers)
-  // True if the format tells a missing number, or key, from one that is there.
+  // True if the format distinguishes a missing number, or key, from a present one.
   bool numbers_may_miss = true, keys_may_miss = true;
 };
 
 struct RowChunk {
   int64_t first = 0;  // number of its first row in the file
   int64_t rows = 0;
-  bool follows = false;         // right behind the chunk before
+  bool follows = false;         // directly after the chunk before
   std::vector<double> labels;   // [rows]; empty: none. Missing values are NaN
   std::vector<double> numbers;  // [rows, numbers]
   std::vector<uint64_t> keys;   // [rows, key columns]
@@ -42,7 +42,7 @@ class RowStream {
   [[nodiscard]] const RowSchema& schema() const { return schema_; }
   // False at the end. Throws DataError, FileError.
   virtual bool next(RowChunk& chunk) = 0;
-  // Rows of the file; -1 where only reading it all tells.
+  // Rows of the file; -1 if they are known only after reading all of it.
   [[nodiscard]] virtual int64_t rows_in_file() const = 0;
   // Says which rows next() gives: "all", "64 blocks spread over the file", "the first 1000".
   [[nodiscard]] virtual std::string part() const = 0;

@@ -1,4 +1,4 @@
-// The common part of the tools' main() functions beside core/run_program.h.
+// The common part of the tools' main() functions, in addition to core/run_program.h.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -76,8 +76,8 @@ void InputFile::fail_no_row(std::string_view text, size_t open_quote, size_t cap
 }
 
 void InputFile::refuse_binary(std::string_view head) const {
-  constexpr size_t kLookedAt = 4096;
-  const size_t zero = head.substr(0, kLookedAt).find('\0');
+  constexpr size_t kSampledRecords = 4096;
+  const size_t zero = head.substr(0, kSampledRecords).find('\0');
   if (zero != std::string_view::npos)
     raise<DataError>(
         "{}: expected lines of text, found binary data (byte {} is 0): {}; UTF-16 has to be "

@@ -205,19 +205,19 @@ size_t StoredBytes::read(char* out, size_t bytes) {
   }
   const size_t rest = read_descriptor(out + got, bytes - got);
   // Not at every read: the kernel looks at each page that is asked for.
-  if (regular_ && offset_ + kReadAhead / 2 > asked_for_) {
-    asked_for_ = std::max(asked_for_, offset_);
-    posix_fadvise(fd_.get(), asked_for_, kReadAhead, POSIX_FADV_WILLNEED);
-    asked_for_ += kReadAhead;
+  if (regular_ && offset_ + kReadAhead / 2 > prefetched_to_) {
+    prefetched_to_ = std::max(prefetched_to_, offset_);
+    posix_fadvise(fd_.get(), prefetched_to_, kReadAhead, POSIX_FADV_WILLNEED);
+    prefetched_to_ += kReadAhead;
   }
   return got + rest;
 }
 
 size_t StoredBytes::read_descriptor(char* out, size_t bytes) {
-  constexpr size_t kMostPerCall = size_t{64} << 20;
+  constexpr size_t kMaxPerCall = size_t{64} << 20;
   size_t got = 0;
   while (got < bytes) {
-    const ssize_t n = ::read(fd_.get(), out + got, std::min(bytes - got, kMostPerCall));
+    const ssize_t n = ::read(fd_.get(), out + got, std::min(bytes - got, kMaxPerCall));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0)
       raise<FileError>("{}: cannot read at byte {}: {}", name_, offset_, std::strerror(errno));
@@ -235,7 +235,7 @@ bool StoredBytes::seek(int64_t offset) {
   if (offset < static_cast<int64_t>(magic_size_)) return false;
   if (::lseek(fd_.get(), offset, SEEK_SET) != offset)
     raise<FileError>("{}: cannot continue at byte {}: {}", name_, offset, std::strerror(errno));
-  offset_ = asked_for_ = offset;
+  offset_ = prefetched_to_ = offset;
   return true;
 }
 

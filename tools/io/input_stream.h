@@ -1,8 +1,8 @@
 // InputStream: the bytes of a file or of standard input, decompressed.
 //
 // Rows of a Parquet file are written as lines (parquet_text.h). gzip (also several members) and
-// zstd (also several frames, skippable ones too) are told by their first bytes; everything else is
-// plain.
+// zstd (also several frames, skippable ones too) are recognized by their first bytes; everything
+// else is plain.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +44,7 @@ class StoredBytes {
   FileDescriptor fd_;
   bool regular_ = false;
   int64_t offset_ = 0, size_ = 0;
-  int64_t asked_for_ = 0;  // up to here the kernel fetches
+  int64_t prefetched_to_ = 0;  // up to here the kernel fetches
   char magic_[4] = {};
   size_t magic_size_ = 0;
 };

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kMostHeader = 1 << 16;  // plain arrays need some 100 bytes
+constexpr int64_t kMaxHeader = 1 << 16;  // plain arrays need some 100 bytes
 
 // The literal of a Python dictionary, as far as the header needs it.
 class HeaderText {
@@ -165,9 +165,9 @@ NumpyHeader read_numpy_header(const ByteSource& file) {
   const int64_t before = version == 1 ? 10 : 12;
   int64_t length = byte(8) | byte(9) << 8;
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
-  if (length > kMostHeader || before + length > size)
+  if (length > kMaxHeader || before + length > size)
     raise<DataError>("{}: expected a .npy header of at most {} bytes, found one of {}", file.name(),
-                     std::min(kMostHeader, size - before), length);
+                     std::min(kMaxHeader, size - before), length);
   std::string text(static_cast<size_t>(length), '\0');
   file.read(before, std::as_writable_bytes(std::span(text)));
   NumpyHeader header = HeaderText(file.name(), text).parse();

@@ -22,7 +22,7 @@ class OutputFile {
   // Throws FileError when the temporary file cannot be created.
   explicit OutputFile(const std::string& path);
   // The temporary file is `temporary`, outlives this object and has, after save(), all that was
-  // written. The first `kept` bytes of it are there already: repeat() is told of all of them, in
+  // written. The first `kept` bytes of it are there already: repeat() receives all of them, in
   // order, before anything else.
   OutputFile(const std::string& path, const std::string& temporary, int64_t kept);
   ~OutputFile();

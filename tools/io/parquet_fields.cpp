@@ -47,7 +47,7 @@ bool add_field(std::string_view text, const TextForm& form, LineBuffer& out) {
 ParquetFields::ParquetFields(const ParquetFile& file, int group, int column, const TextForm& form,
                              bool hexadecimal)
     : rows_(file, group, column),
-      most_defined_(file.columns()[static_cast<size_t>(column)].most_defined),
+      max_defined_(file.columns()[static_cast<size_t>(column)].max_defined),
       form_(form),
       add_(function_for(file.columns()[static_cast<size_t>(column)], hexadecimal)) {}
 
@@ -80,7 +80,7 @@ ParquetFields::Add ParquetFields::function_for(const ParquetColumn& column, bool
 
 void ParquetFields::add_to(LineBuffer& out) {
   if (level_ == piece_.levels) refill();
-  if (piece_.definition == nullptr || piece_.definition[level_] == most_defined_) {
+  if (piece_.definition == nullptr || piece_.definition[level_] == max_defined_) {
     (this->*add_)(out);
     ++value_;
   }
@@ -116,7 +116,7 @@ void ParquetFields::add_number(LineBuffer& out) {
   if constexpr (std::is_same_v<T, bool>) {
     out.add(x ? '1' : '0');
   } else {
-    char* digits = out.room(0);  // the longest double has 24
+    char* digits = out.reserve(0);  // the longest double has 24
     out.added(
         static_cast<size_t>(std::to_chars(digits, digits + LineBuffer::kShort, x).ptr - digits));
   }
@@ -132,7 +132,7 @@ void ParquetFields::add_hexadecimal(LineBuffer& out) {
   char digits[8];  // of which the last ones count
   put_hexadecimal(bits, digits);
   const auto count = static_cast<size_t>((std::bit_width(bits | 1) + 3) / 4);
-  std::memcpy(out.room(0), digits + 8 - count, count);
+  std::memcpy(out.reserve(0), digits + 8 - count, count);
   out.added(count);
 }
 
@@ -145,7 +145,7 @@ void ParquetFields::add_text(LineBuffer& out) {
   const int32_t index = piece_.indices[value_];
   const Ready& ready = ready_[static_cast<size_t>(index)];
   if (ready.size == kSlow) return add_plain_text(piece_.dictionary[index], out);
-  std::memcpy(out.room(0), &ready, sizeof(ready));
+  std::memcpy(out.reserve(0), &ready, sizeof(ready));
   out.added(ready.size);
 }
 

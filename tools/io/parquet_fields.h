@@ -20,14 +20,14 @@ class LineBuffer {
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] std::string_view text() const { return {bytes_.data(), size_}; }
   void clear() { size_ = 0; }
-  void add(char c) { *room(1) = c, ++size_; }
+  void add(char c) { *reserve(1) = c, ++size_; }
   void add(std::string_view text) {
-    std::copy(text.begin(), text.end(), room(text.size()));
+    std::copy(text.begin(), text.end(), reserve(text.size()));
     size_ += text.size();
   }
   // Returns where the next bytes go, of which `most` and kShort more may be written; added() says
   // how many count.
-  char* room(size_t most) {
+  char* reserve(size_t most) {
     if (size_ + most + kShort > bytes_.size()) bytes_.resize(2 * (size_ + most + kShort));
     return bytes_.data() + size_;
   }
@@ -71,7 +71,7 @@ class ParquetFields {
   void add_plain_text(const data::parquet::Text& text, LineBuffer& out);
 
   ParquetRows rows_;
-  const int16_t most_defined_;
+  const int16_t max_defined_;
   const TextForm& form_;
   const Add add_;
   data::parquet::Piece piece_{};

@@ -11,7 +11,7 @@ data::parquet::Piece ParquetRows::next(int64_t most) {
   const int64_t there =
       piece.definition == nullptr
           ? piece.levels
-          : std::count(piece.definition, piece.definition + piece.levels, most_defined_);
+          : std::count(piece.definition, piece.definition + piece.levels, max_defined_);
   if (piece.levels == 0) fail(rows_, "a row, found the end of the column");
   if (there != piece.values)
     fail(rows_, fmt::format("{} values in a page, found {}", there, piece.values));

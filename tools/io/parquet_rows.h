@@ -8,12 +8,12 @@
 
 namespace hlite::tools {
 
-// Of one row group, by one thread.
+// Reads one row group, on one thread.
 class ParquetRows {
  public:
   ParquetRows(const data::parquet::ParquetFile& file, int group, int column)
       : cursor_(file.open_column(group, column)),
-        most_defined_(file.columns()[static_cast<size_t>(column)].most_defined),
+        max_defined_(file.columns()[static_cast<size_t>(column)].max_defined),
         first_row_(file.groups()[static_cast<size_t>(group)].first_row) {}
   // The next rows, between 1 and `most`. Valid until the next call. Throws as fail() does, for a
   // column that ends here, too; DataError for a damaged one.
@@ -26,7 +26,7 @@ class ParquetRows {
 
  private:
   data::parquet::ColumnCursor cursor_;
-  const int16_t most_defined_;
+  const int16_t max_defined_;
   const int64_t first_row_;
   int64_t rows_ = 0;  // handed out
 };

@@ -53,7 +53,7 @@ class ParquetText final : public InputStream {
   struct TextGroup {
     std::deque<std::string> chunks;
     bool ended = false;
-    std::exception_ptr failure;  // behind the chunks
+    std::exception_ptr failure;  // after the chunks
   };
 
   void find_columns() {
@@ -120,7 +120,7 @@ class ParquetText final : public InputStream {
     return false;
   }
 
-  // The next row group that nobody has begun, when there is memory for it; the front one in any
+  // The next row group that no thread has begun, when there is memory for it; the front one in any
   // case.
   [[nodiscard]] bool may_begin() const {
     return begun_ == front_ || held_bytes_ + file_.groups()[begun_].stored_bytes <= kGroupBytes;
@@ -169,7 +169,7 @@ class ParquetText final : public InputStream {
     }
   }
 
-  // False when nobody wants it.
+  // False when it is not wanted any more.
   bool hand_over(std::string chunk, TextGroup& group) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stop_ || group.chunks.size() < kChunksAhead; });

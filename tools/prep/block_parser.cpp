@@ -37,7 +37,7 @@ bool BlockParser::keeps_negative(size_t file, int64_t line) const {
   return random::word(seed_, stream + file, static_cast<uint64_t>(line)) < negatives_below_;
 }
 
-void BlockParser::make_room(int64_t rows, ParsedRows& out) const {
+void BlockParser::reserve(int64_t rows, ParsedRows& out) const {
   const auto widest = static_cast<size_t>(std::max({4, layout_.dense_bytes, layout_.key_bytes}));
   const size_t bytes = static_cast<size_t>(rows + ColumnArrays::kRowsBeyond) * widest;
   // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
@@ -52,7 +52,7 @@ void BlockParser::make_room(int64_t rows, ParsedRows& out) const {
 void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& parser,
                         ParsedRows& out) const {
   // More rows than there are lines long enough: a parser writes before it knows.
-  make_room(std::min(lines.lines, static_cast<int64_t>(lines.size) / layout_.shortest_row), out);
+  reserve(std::min(lines.lines, static_cast<int64_t>(lines.size) / layout_.shortest_row), out);
   const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
   const auto kept = [&](int64_t line) { return keeps(file, line); };
   LineBlock::Place place = lines.begin();
@@ -87,7 +87,7 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
 }
 
 void BlockParser::begin(const ColumnBlock& block, ParsedRows& out) const {
-  make_room(block.rows, out);
+  reserve(block.rows, out);
 }
 
 void BlockParser::finish(const ColumnBlock& block, size_t file, ParsedRows& out) const {

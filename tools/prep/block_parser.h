@@ -52,7 +52,7 @@ class BlockParser {
  private:
   [[nodiscard]] bool keeps(size_t file, int64_t line) const;
   [[nodiscard]] bool keeps_negative(size_t file, int64_t line) const;
-  void make_room(int64_t rows, ParsedRows& out) const;
+  void reserve(int64_t rows, ParsedRows& out) const;
   void keep_good_rows(const ColumnBlock& block, size_t file, ParsedRows& out) const;
 
   RowLayout layout_;

@@ -45,9 +45,8 @@ bool ColumnInput::next(ColumnBlock& block) {
   block.group = static_cast<int>(next_group_);
   block.first_row = group.first_row + next_row_;
   block.rows = std::min(block_rows_, group.rows - next_row_);
-  block.columns.assign(
-      columns_.size(),
-      {.rows = block.rows, .most_bad = max_bad_rows_, .longest_row = longest_row_});
+  block.columns.assign(columns_.size(),
+                       {.rows = block.rows, .max_bad = max_bad_rows_, .longest_row = longest_row_});
   next_row_ += block.rows;
   return true;
 }

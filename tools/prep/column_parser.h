@@ -27,12 +27,12 @@ struct ParsedColumn {
     if (missing.empty()) missing.resize(static_cast<size_t>(rows));
     missing[static_cast<size_t>(row)] = 1;
   }
-  // Beyond most_bad the block is refused in any case: more are not kept.
+  // Beyond max_bad the block is refused in any case: more are not kept.
   void add_bad(BadField field) {
-    if (std::ssize(bad) <= most_bad) bad.push_back(std::move(field));
+    if (std::ssize(bad) <= max_bad) bad.push_back(std::move(field));
   }
   int64_t rows = 0;  // of the block
-  int64_t most_bad = 0;
+  int64_t max_bad = 0;
   int64_t longest_row = INT64_MAX;    // bytes of a line
   int64_t field_bytes = 0;            // that the fields would have in lines
   std::vector<uint8_t> missing = {};  // [rows] 1: no category; empty: there are all

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kDcnv2Name = "dcnv2";
 constexpr std::string_view kDcnv2 = "3,2,1,2,6,1,1,1,1,7,3,8,1,6,9,5,1,1,1,12,100,27,10,3,1,1";
 // A list has to fit into a batch; what is larger is a slip of the pen.
-constexpr int64_t kMostKeys = 1 << 16;
+constexpr int64_t kMaxKeys = 1 << 16;
 
 // Words [0, 2^32) to [0, rows) without favour: the high half of word * rows is uniform once the
 // words whose low half lies below 2^32 mod rows are drawn again (D. Lemire, "Fast random integer
@@ -54,11 +54,11 @@ std::vector<int64_t> parse_hotness(std::string_view text, int64_t slots) {
   for (std::string_view rest = text == kDcnv2Name ? kDcnv2 : text;;) {
     const std::string_view item = rest.substr(0, rest.find(','));
     const auto value = parse_number<int64_t>(item);
-    if (!value || *value < 1 || *value > kMostKeys)
+    if (!value || *value < 1 || *value > kMaxKeys)
       raise<ConfigError>(
           "--multi-hot {}: expected \"dcnv2\" or numbers from 1 to {} with commas between them, "
           "found {}",
-          in_quotes(text), kMostKeys, in_quotes(item));
+          in_quotes(text), kMaxKeys, in_quotes(item));
     hotness.push_back(*value);
     keys += *value;
     if (item.size() == rest.size()) break;
@@ -67,9 +67,9 @@ std::vector<int64_t> parse_hotness(std::string_view text, int64_t slots) {
   if (static_cast<int64_t>(hotness.size()) != slots)
     raise<ConfigError>("--multi-hot {}: expected {} sizes, one a categorical column, found {}",
                        in_quotes(text), slots, hotness.size());
-  if (keys > kMostKeys)
+  if (keys > kMaxKeys)
     raise<ConfigError>("--multi-hot {}: expected at most {} keys a row, found {}", in_quotes(text),
-                       kMostKeys, keys);
+                       kMaxKeys, keys);
   return hotness;
 }
 

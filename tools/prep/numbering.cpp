@@ -20,7 +20,7 @@ namespace hlite::tools {
 namespace {
 constexpr int64_t kChunkValues = 1 << 16;
 constexpr size_t kIdsAhead = 64;  // ids between asking for a counter and using it
-constexpr uint32_t kMostCount = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kMaxCount = std::numeric_limits<uint32_t>::max();
 constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
 }  // namespace
 
@@ -29,7 +29,7 @@ void count_ids(const uint32_t* ids, size_t count, const BudgetArray<uint32_t>& c
   for (size_t i = 0; i < count; ++i) {
     __builtin_prefetch(of + ids[std::min(i + kIdsAhead, count - 1)], 1);
     uint32_t& n = of[ids[i]];
-    n += n != kMostCount;
+    n += n != kMaxCount;
   }
 }
 
@@ -278,7 +278,7 @@ class Numbering {
 
   // Counts the values of rows [begin, end) of the chunk. All training rows are counted.
   void count_values(size_t column, int64_t begin, int64_t end, data::SplitValues& values) const {
-    const auto known = static_cast<uint32_t>(std::clamp<int64_t>(recipe_.min_count, 1, kMostCount));
+    const auto known = static_cast<uint32_t>(std::clamp<int64_t>(recipe_.min_count, 1, kMaxCount));
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
       const size_t i = row * columns_.size() + column;
       values.missing += chunk_[i] == 0;
@@ -300,7 +300,7 @@ class Numbering {
     const BudgetArray<uint32_t> counts(budget_, static_cast<size_t>(final.size));
     for (size_t id = 0; id < static_cast<size_t>(provisional); ++id) {
       uint32_t& sum = counts[final.of[id]];
-      sum = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{sum} + counts_[id], kMostCount));
+      sum = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{sum} + counts_[id], kMaxCount));
     }
     Columns result = done(counts, final.size, vocabulary(final.of.data()));
     for (size_t c = 0; c < columns_.size() && recipe_.min_count > 0; ++c)

@@ -13,7 +13,7 @@ namespace hlite::tools {
 namespace {
 
 constexpr int64_t kStoredRows = 4096;
-constexpr int kMostLanes = 4;
+constexpr int kMaxLanes = 4;
 
 std::span<const std::byte> bytes_of_words(const uint32_t* data, int64_t count) {
   return std::as_bytes(std::span(data, static_cast<size_t>(count)));
@@ -97,7 +97,7 @@ OnePass::OnePass(const NumberingRecipe& recipe, const RowParser& parser, OnePass
     grow_to(slot.counts, recipe_.hash_range > 0 ? static_cast<int64_t>(recipe_.hash_range)
                                                 : slot.dictionary.size());
   });
-  const auto lanes = std::min({static_cast<size_t>(pool.threads()), size_t{kMostLanes}, slots});
+  const auto lanes = std::min({static_cast<size_t>(pool.threads()), size_t{kMaxLanes}, slots});
   for (size_t lane = 0; lane < lanes; ++lane) {
     lanes_.emplace_back();
     lanes_.back().first = slots * lane / lanes;

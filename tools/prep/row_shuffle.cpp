@@ -16,10 +16,10 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kReadRows = 1 << 14;                // of the source at a time
-constexpr int64_t kReadsPerThread = 8;                // between two reports
-constexpr int64_t kMostBlockBytes = 1 << 20;          // of a bucket written at a time
-constexpr int64_t kMostPieceRows = int64_t{1} << 31;  // indices are 32 bits
+constexpr int64_t kReadRows = 1 << 14;               // of the source at a time
+constexpr int64_t kReadsPerThread = 8;               // between two reports
+constexpr int64_t kMaxBlockBytes = 1 << 20;          // of a bucket written at a time
+constexpr int64_t kMaxPieceRows = int64_t{1} << 31;  // indices are 32 bits
 
 struct ShuffledRow {
   uint64_t key;
@@ -105,7 +105,7 @@ int64_t cost(int64_t words) { return words * 4 + static_cast<int64_t>(sizeof(Shu
 // Returns the number of buckets, a power of two, so that each fits: its expected size and six times
 // the deviation.
 int64_t bucket_count(int64_t rows, int64_t stored_words, int64_t memory) {
-  const int64_t fit = std::min(memory / cost(stored_words), kMostPieceRows);
+  const int64_t fit = std::min(memory / cost(stored_words), kMaxPieceRows);
   const auto n = static_cast<double>(rows);
   for (int64_t buckets = 2; buckets * stored_words * 4 <= memory / 2; buckets *= 2) {
     const double mean = n / static_cast<double>(buckets);
@@ -171,7 +171,7 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResourc
   const int64_t count = bucket_count(rows.rows(), stored, memory);
   const int bits = std::countr_zero(static_cast<uint64_t>(count));
   const int64_t block_rows =
-      std::clamp<int64_t>(memory / 2 / count, stored * 4, std::max(kMostBlockBytes, stored * 4)) /
+      std::clamp<int64_t>(memory / 2 / count, stored * 4, std::max(kMaxBlockBytes, stored * 4)) /
       (stored * 4);
   const int64_t read_rows = std::clamp<int64_t>(
       (memory / 4 / pool.threads() - 8 * count) / (words * 4 + 8), 1, kReadRows);
@@ -211,7 +211,7 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResourc
 
 void shuffle_rows(const RowSource& rows, uint64_t seed, const SplitResources& resources,
                   ThreadPool& pool, const std::function<void(const RowSource&)>& take) {
-  const int64_t fit = std::min(resources.memory_bytes / cost(rows.shape().words()), kMostPieceRows);
+  const int64_t fit = std::min(resources.memory_bytes / cost(rows.shape().words()), kMaxPieceRows);
   if (rows.rows() <= fit)
     shuffle_in_memory(rows, seed, pool, take);
   else

@@ -37,7 +37,7 @@ void add_run_options(CLI::App& app, PrepOptions& options) {
       [&options](const std::string& text) { options.memory = parse_bytes("--memory", text); },
       "Memory to stay below, as 4G or 500M [half of what is available]");
   app.add_option("--threads", options.threads, "CPU threads; 0: all")
-      ->check(whole_number(0, kMostThreads))
+      ->check(whole_number(0, kMaxThreads))
       ->capture_default_str();
   app.add_flag("--restart", options.restart,
                "Forget an unfinished run in <out>/.prep and start anew");

@@ -14,7 +14,7 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kMostChunkBytes = int64_t{4} << 20;
+constexpr int64_t kMaxChunkBytes = int64_t{4} << 20;
 constexpr int64_t kWindows = 2;          // one is encoded, one written
 constexpr int64_t kChunksPerThread = 2;  // of a window
 
@@ -34,7 +34,7 @@ class ChunkedWriter {
     const int64_t of_chunk_row = kWindows * kChunksPerThread * row + 4 * words_;
     // Encoding takes scratch memory for the dense values, twice: hence the half.
     chunk_rows_ = std::clamp<int64_t>(memory_bytes / 2 / threads / of_chunk_row, 1,
-                                      std::max<int64_t>(kMostChunkBytes / row, 1));
+                                      std::max<int64_t>(kMaxChunkBytes / row, 1));
     for (auto& window : windows_)
       window.chunks.resize(static_cast<size_t>(threads * kChunksPerThread));
   }

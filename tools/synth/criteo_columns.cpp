@@ -13,9 +13,9 @@ namespace {
 using criteo::kDense;
 using criteo::kSlots;
 
-// Streams of the random numbers behind columns without a profile.
+// Streams of the random numbers of columns without a profile.
 constexpr uint64_t kTokenShape = 0x500, kIntegerShape = 0x400;
-constexpr int64_t kMostCategories = 39999998;  // tokens are distinct modulo 40,000,000
+constexpr int64_t kMaxCategories = 39999998;  // tokens are distinct modulo 40,000,000
 // Columns of fewer categories have no missing values unless a profile says so.
 constexpr int64_t kFewCategories = 10;
 
@@ -101,8 +101,8 @@ void check(const ColumnOptions& o) {
     raise<ConfigError>("--cards: expected {} cardinalities, found {}", kSlots, o.cards.size());
   }
   for (const int64_t card : o.cards) {
-    if (card < 1 || std::min(card, o.cap) > kMostCategories) {
-      raise<ConfigError>("--cards: expected cardinalities from 1 to {}, found {}", kMostCategories,
+    if (card < 1 || std::min(card, o.cap) > kMaxCategories) {
+      raise<ConfigError>("--cards: expected cardinalities from 1 to {}, found {}", kMaxCategories,
                          card);
     }
   }

@@ -29,7 +29,7 @@ constexpr int64_t kChunkRows = 4096;
 constexpr int kMaxLineBytes = 2 + 12 * criteo::kDense + 9 * criteo::kSlots;
 
 char* append_integer(uint32_t value, char* to) {
-  // Most of Criteo's integers are small.
+  // The majority of Criteo's integers are small.
   if (value < 10) {
     *to = static_cast<char>('0' + value);
     return to + 1;
@@ -125,15 +125,15 @@ class RowWriter {
 std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const CategoryCounts& counts) {
   std::vector<ColumnSkew> columns;
   for (int s = 0; s < criteo::kSlots; ++s) {
-    const TokenColumn& asked = model.columns().tokens[static_cast<size_t>(s)];
+    const TokenColumn& requested = model.columns().tokens[static_cast<size_t>(s)];
     ColumnSkew c;
-    c.categories = asked.law.ranks();
-    c.asked_missing = asked.missing;
+    c.categories = requested.law.ranks();
+    c.target_missing = requested.missing;
     if (counts.rows() > 0) {
       c.missing = static_cast<double>(counts.missing(s)) / static_cast<double>(counts.rows());
     }
     for (int i = 0; i < 4; ++i) {
-      c.asked_share[i] = asked.law.top_share(TopCounts::kTop[i]);
+      c.target_share[i] = requested.law.top_share(TopCounts::kTop[i]);
       c.share[i] = counts.top_share(s, TopCounts::kTop[i]);
     }
     columns.push_back(c);
@@ -183,9 +183,9 @@ nlohmann::ordered_json columns_json(const std::vector<ColumnSkew>& columns) {
   for (size_t s = 0; s < columns.size(); ++s) {
     json.push_back({{"name", fmt::format("C{}", s + 1)},
                     {"categories", columns[s].categories},
-                    {"asked_missing", columns[s].asked_missing},
+                    {"target_missing", columns[s].target_missing},
                     {"missing", columns[s].missing},
-                    {"asked_top_share", columns[s].asked_share},
+                    {"asked_top_share", columns[s].target_share},
                     {"top_share", columns[s].share}});
   }
   return json;
@@ -234,9 +234,9 @@ std::string SynthResult::skew_table() const {
   for (size_t s = 0; s < columns.size(); ++s) {
     const ColumnSkew& c = columns[s];
     text += fmt::format("{:6}{:>11}  {:>6.4f} {:>8.4f}", fmt::format("C{}", s + 1), c.categories,
-                        c.asked_missing, c.missing);
+                        c.target_missing, c.missing);
     for (int i = 0; i < 4; ++i)
-      text += fmt::format("  {:>6.4f} {:>8.4f}", c.asked_share[i], c.share[i]);
+      text += fmt::format("  {:>6.4f} {:>8.4f}", c.target_share[i], c.share[i]);
     text += '\n';
   }
   return text;
@@ -248,7 +248,7 @@ std::string SynthResult::skew_summary() const {
   int top = 0;
   for (size_t s = 0; s < columns.size(); ++s) {
     for (int i = 0; i < 4; ++i) {
-      const double off = std::abs(columns[s].share[i] / columns[s].asked_share[i] - 1);
+      const double off = std::abs(columns[s].share[i] / columns[s].target_share[i] - 1);
       if (off > worst) {
         worst = off;
         column = s;
@@ -260,7 +260,7 @@ std::string SynthResult::skew_summary() const {
       "skew: the shares of the top 1, 10, 100 and 1000 categories are within {:.2f} % of what was "
       "asked (C{}, top {}: {:.4f}, asked {:.4f})",
       100 * worst, column + 1, TopCounts::kTop[top], columns[column].share[top],
-      columns[column].asked_share[top]);
+      columns[column].target_share[top]);
 }
 
 // "00", "01", ...: names in the order of the days.

@@ -38,8 +38,8 @@ struct SynthScores {
 // and 1000 most frequent categories are of the values that are there.
 struct ColumnSkew {
   int64_t categories = 0;
-  double asked_missing = 0, missing = 0;
-  double asked_share[4] = {0, 0, 0, 0}, share[4] = {0, 0, 0, 0};
+  double target_missing = 0, missing = 0;
+  double target_share[4] = {0, 0, 0, 0}, share[4] = {0, 0, 0, 0};
 };
 
 struct SynthResult {

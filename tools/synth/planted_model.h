@@ -60,7 +60,7 @@ class PlantedModel {
   [[nodiscard]] PlantedRow row(uint64_t index, int64_t day = 0) const;
 
   static constexpr int32_t kMissingValue = INT32_MIN;
-  // The integer behind an index of `dense`, or kMissingValue.
+  // The integer of an index of `dense`, or kMissingValue.
   [[nodiscard]] int32_t dense_value(int column, uint16_t index) const {
     return dense_[static_cast<size_t>(column)].values[index];
   }

@@ -80,10 +80,10 @@ struct LawSegment {
   }
   // The smallest shift with which the first share is at most `most`.
   [[nodiscard]] double shift_for(double e, double most) const {
-    constexpr double kMostShift = 1e9;
+    constexpr double kMaxShift = 1e9;
     if (share(first, e) <= most) return 0;
     double low = 0, high = 1;
-    while (high < kMostShift && share(first, e, high) > most) high *= 2;
+    while (high < kMaxShift && share(first, e, high) > most) high *= 2;
     for (int step = 0; step < 40; ++step) {
       const double middle = (low + high) / 2;
       (share(first, e, middle) > most ? low : high) = middle;
@@ -94,7 +94,7 @@ struct LawSegment {
 
 // Makes segments of falling means, with the shares that the profile has seen.
 std::vector<LawSegment> segments_of(int64_t ranks, const SkewProfile& profile) {
-  // A share of 1 that was seen on a sample leaves room for half a value of it.
+  // A share of 1 that was seen on a sample allows half a value of it.
   const double unseen = profile.draws > 0 ? 0.5 / static_cast<double>(profile.draws) : 0.0;
   std::vector<LawSegment> segments;
   double before = 0;  // share of the segments so far

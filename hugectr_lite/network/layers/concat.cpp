@@ -61,7 +61,7 @@ class ConcatLayer : public Layer {
     const auto last = static_cast<int64_t>(dims.size()) - (dims.folded ? 1 : 0);
     if (axis_ > last)
       config::fail_expected(*node().find("axis"),
-                            fmt::format("a dimension of \"{}\" {} beside the batch, 1 to {}",
+                            fmt::format("a dimension of \"{}\" {} other than the batch, 1 to {}",
                                         bottoms()[0], to_string(dims), last));
     return static_cast<size_t>(axis_) - (dims.folded ? 0 : 1);
   }

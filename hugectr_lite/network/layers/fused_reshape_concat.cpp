@@ -1,6 +1,6 @@
-// FusedReshapeConcat: bottoms [B,S,V_i] joined along their vectors, W wide together, and cut behind
-// the last slot but one: tops [(S-1) B,W], the slots before, and [B,W], the last. In Deep Interest
-// Network a history of items, and the one that is looked at.
+// FusedReshapeConcat: bottoms [B,S,V_i] joined along their vectors, W wide together, and split
+// after the last slot but one: tops [(S-1) B,W], the slots before, and [B,W], the last. In Deep
+// Interest Network a history of items, and the one that is looked at.
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/shared_steps.h"
 

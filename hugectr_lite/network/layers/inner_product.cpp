@@ -143,7 +143,7 @@ class InnerProductLayer : public Layer {
     traits_.data_bottoms = traits_.data_tops = 1;
   }
 
-  // dz = dy masked, in place, and db. Without a ReLU the gradient stays as it is, and nobody waits
+  // dz = dy masked, in place, and db. Without a ReLU the gradient stays as it is, and no step waits
   // for the sums.
   void emit_bias_gradient(plan::Plan& plan, const LayerIo& io) const {
     const LayerTensor& y = io.tops[0];
@@ -212,7 +212,7 @@ class InnerProductLayer : public Layer {
   [[nodiscard]] static LayerParameter bias_of(const LayerIo& io) {
     return io.params.size() > 1 ? io.params[1] : LayerParameter{};
   }
-  // A bias has none, but where its first values go by the layer's.
+  // A bias has none, unless its initial values depend on the layer's.
   [[nodiscard]] int64_t bias_fan_in(int64_t in) const {
     return is_.bias_init == InitializerType::kFanInUniform ? in : 0;
   }

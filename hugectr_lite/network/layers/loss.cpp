@@ -150,13 +150,13 @@ class MultiCrossEntropyLossLayer : public MeanLossLayer {
         "Mean binary cross-entropy of several tasks, logits and labels [B,T]. A label below -0.5 "
         "is absent.");
     constexpr const char* kExpected = "a list of 1 to 64 numbers >= 0, a weight for each label";
-    static_assert(ops::TaskWeights::kMost == 64);
+    static_assert(ops::TaskWeights::kMax == 64);
     s.value("target_weight",
             {kExpected,
              R"("type":"array","minItems":1,"maxItems":64,"items":{"type":"number","minimum":0})"},
             "Weight of each task.", kRequired, [&](const config::JsonNode& list) {
               if (list.kind() != config::JsonNode::Kind::kArray || list.elements().empty() ||
-                  list.elements().size() > ops::TaskWeights::kMost)
+                  list.elements().size() > ops::TaskWeights::kMax)
                 config::fail_expected(list, kExpected);
               for (const config::JsonNode& node : list.elements()) {
                 if (!node.is_number() || !(node.number() >= 0 && node.number() < 1e30))

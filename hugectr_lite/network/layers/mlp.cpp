@@ -9,7 +9,7 @@ namespace {
 
 using config::JsonNode;
 
-constexpr int64_t kMostOutputs = int64_t{1} << 24;
+constexpr int64_t kMaxOutputs = int64_t{1} << 24;
 
 enum class Activation { kNone, kRelu, kGelu };
 constexpr const char* kActivations = R"("Relu", "Gelu" or "None")";
@@ -62,7 +62,7 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   auto param = s.object("mlp_param", "Its parameters.", kRequired);
   if (!param) return {};
   std::vector<int64_t> outputs;
-  if (param->integers("num_outputs", &outputs, {1, kMostOutputs}, "Width of each layer.",
+  if (param->integers("num_outputs", &outputs, {1, kMaxOutputs}, "Width of each layer.",
                       kRequired) &&
       outputs.empty())
     param->expected("num_outputs", "the width of at least one layer");
@@ -100,7 +100,7 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   param->choice("bias_init", &options.bias_init, named_initializers(), "Initializer of the biases.",
                 otherwise(kUniform));
   param->accept("num_output",
-                "Accepted, without effect: later versions write it beside `num_outputs`.");
+                "Accepted, without effect: later versions write it in addition to `num_outputs`.");
   const bool each_has_rate = param->has("dropouts");
   param->finish();
   if (whole.bottoms.empty() || whole.tops.empty()) return {};

@@ -57,9 +57,10 @@ class ReduceLayer : public Layer {
     if (axis_ < 1 || axis_ > last)
       config::fail_expected(
           *node().find("axis"),
-          fmt::format("an axis of \"{}\" {} beside the batch, 1 to {}; sums over samples are not "
-                      "supported",
-                      this->bottoms()[0], to_string(x), last));
+          fmt::format(
+              "an axis of \"{}\" {} other than the batch, 1 to {}; sums over samples are not "
+              "supported",
+              this->bottoms()[0], to_string(x), last));
     Dims top = x;
     top[reduced(x)] = 1;
     return {.tops = {top}};

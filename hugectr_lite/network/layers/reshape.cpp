@@ -25,8 +25,7 @@ class ReshapeLayer : public Layer {
       s.expected("selected", "at least one slot");
     if (!selected_.empty() && leading_dim_ != 0)
       s.refuse("leading_dim", "expected either `selected` or `leading_dim`, found both");
-    if (time_step_ != 0 && !s.has("leading_dim"))
-      s.refuse("time_step", "expected a `leading_dim` with it, found none");
+    if (time_step_ != 0 && !s.has("leading_dim")) s.refuse("time_step", "requires `leading_dim`");
     expect_one_each(s);
     traits_.is_view = selected_.empty();
   }

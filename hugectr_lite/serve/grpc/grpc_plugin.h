@@ -83,8 +83,8 @@ struct Server;
 struct Options {
   const char* host;
   uint16_t port;  // 0: a free one
-  int32_t most_calls;
-  int64_t most_bytes;  // of a message
+  int32_t max_calls;
+  int64_t max_bytes;   // of a message
   int64_t idle_ms;     // that a connection may be without a call
   int64_t request_ms;  // from the beginning of a call to its message
   // Called on gRPC's threads, so it must not wait. The call is to be answered once.

@@ -76,8 +76,8 @@ GrpcServer::GrpcServer(const HttpOptions& limits, uint16_t port, Service& servic
     : plugin_(require_plugin()), service_(service), drain_(limits.drain) {
   const Options options{.host = limits.host.c_str(),
                         .port = port,
-                        .most_calls = limits.max_connections,
-                        .most_bytes = limits.max_body,
+                        .max_calls = limits.max_connections,
+                        .max_bytes = limits.max_body,
                         .idle_ms = limits.idle.count(),
                         .request_ms = limits.request.count(),
                         .handle =

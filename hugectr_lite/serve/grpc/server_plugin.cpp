@@ -138,9 +138,9 @@ struct Call final : ::grpc::ServerGenericBidiReactor {
                          context.method().substr(0, 200)));
       return;
     }
-    if (calls > server.options.most_calls) {
+    if (calls > server.options.max_calls) {
       Finish(refusal(context, StatusCode::UNAVAILABLE,
-                     "expected at most " + std::to_string(server.options.most_calls) +
+                     "expected at most " + std::to_string(server.options.max_calls) +
                          " calls at a time, found more",
                      1000));
       return;
@@ -172,7 +172,7 @@ struct Call final : ::grpc::ServerGenericBidiReactor {
     if (!ok)
       return Finish(refusal(context_, StatusCode::INVALID_ARGUMENT,
                             "expected a request of at most " +
-                                std::to_string(server_.options.most_bytes) +
+                                std::to_string(server_.options.max_bytes) +
                                 " bytes, found none that can be read"));
     switch (method_) {
       case Method::kServerLive:
@@ -268,7 +268,7 @@ struct Call final : ::grpc::ServerGenericBidiReactor {
                                 "contents, found " +
                                     std::to_string(raw) + " of " +
                                     std::to_string(message.inputs_size()) +
-                                    (typed ? " beside contents" : "")));
+                                    (typed ? " in addition to contents" : "")));
       }
       const InferViews views(message);
       request.model = message.model_name();
@@ -365,7 +365,7 @@ Server* start(const Options* options) noexcept {
                            ::grpc::InsecureServerCredentials(), &server->port);
   builder.RegisterCallbackGenericService(server.get());
   builder.SetMaxReceiveMessageSize(
-      static_cast<int>(std::min<int64_t>(options->most_bytes, std::numeric_limits<int>::max())));
+      static_cast<int>(std::min<int64_t>(options->max_bytes, std::numeric_limits<int>::max())));
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP})
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   const auto milliseconds = [](int64_t value) {

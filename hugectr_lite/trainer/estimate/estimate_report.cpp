@@ -16,7 +16,7 @@ const BoundText& text_of(Bound bound) {
       {"matrix products", "narrower types (solver.precision) or a smaller network help"},
       {"the device's memory", "narrower activations (solver.precision) or fewer lookups help"},
       {"the fixed cost of its steps", "a larger batch or fewer layers help, a faster GPU does not"},
-      {"links within the node", "rows spread otherwise, fewer copied rows or 16 bits on them help"},
+      {"links within the node", "another sharding, fewer replicated rows or 16 bits on them help"},
       {"the network between nodes", "fewer nodes, fewer exchanged rows or a larger batch help"},
       {"copies from host memory", "a wider link to the host helps"},
       {"rows from a slower tier of memory",
@@ -93,7 +93,7 @@ std::string what_if(const Options& options, const System& system, const config::
   if (now.ranks > 1) {
     table.add("4 bytes a value on links", {.wire_bytes = 4});
     table.add("2 bytes a value on links", {.wire_bytes = 2});
-    table.add("no row copied to all ranks", {.copies = false});
+    table.add("no replicated rows", {.replicate = false});
     for (size_t i = 0; i < count_embeddings(config); ++i)
       for (const char* sharding : {"slot", "row", "auto"})
         table.add(fmt::format("sharding {} of layers[{}]", sharding, i + 1), {},
@@ -126,8 +126,8 @@ std::vector<std::string> cliffs_of(const Machine& machine, const IterationEstima
   if (machine.gpu && ranks_of_node > 1 && machine.in_node.kind == "pcie")
     cliffs.push_back(
         fmt::format("GPUs reach each other over PCIe alone: {:.0f} times slower than by NVLink; a "
-                    "published run "
-                    "on such a machine took 48 times as long. Fewer ranks a node may be faster.",
+                    "published run on such a machine took 48 times as long. Fewer ranks a node may "
+                    "be faster.",
                     known_machines().front().in_node.bytes_per_s / machine.in_node.bytes_per_s));
   if (nodes > 1 && machine.nics < ranks_of_node)
     cliffs.push_back(

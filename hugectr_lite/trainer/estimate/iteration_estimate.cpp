@@ -22,7 +22,7 @@ class CostModel {
             int wire_bytes)
       : machine_(machine),
         nodes_(static_cast<int>(config.solver.gpu.size())),
-        ranks_of_node_(static_cast<int>(config.solver.most_ranks_of_a_node())) {
+        ranks_of_node_(static_cast<int>(config.solver.max_ranks_of_a_node())) {
     flops_ = type != FloatType::kFloat           ? machine.flops_16
              : config.solver.enable_tf32_compute ? machine.flops_tf32
                                                  : machine.flops_fp32;
@@ -86,8 +86,8 @@ class CostModel {
   double flops_ = 0, wire_share_ = 1;
 };
 
-// Seconds that the steps of the critical path add to it, by what they go to: a step that began
-// beside the one that held it up adds its end alone.
+// Seconds that the steps of the critical path add to it, by what they go to: a step that overlapped
+// the one that held it up adds only its end.
 std::array<double, kBounds> path_of(const plan::Schedule& schedule,
                                     const std::vector<Parts>& parts) {
   std::array<double, kBounds> sum = {};
@@ -113,7 +113,7 @@ Bound IterationEstimate::bound() const {
 IterationEstimate estimate_iteration(const config::TrainConfig& config, const Machine& machine,
                                      const EstimateSetup& setup) {
   const comm::Topology topology = topology_of(config.solver);
-  ExpectedPlacements expected = expect_placements(config, topology, setup.keys, setup.copies);
+  ExpectedPlacements expected = expect_placements(config, topology, setup.keys, setup.replicate);
   IterationEstimate result{.batch = config.solver.batchsize,
                            .ranks = topology.ranks(),
                            .steps = {},

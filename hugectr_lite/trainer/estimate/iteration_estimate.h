@@ -58,7 +58,7 @@ struct IterationEstimate {
 
 struct EstimateSetup {
   AssumedKeys keys = AssumedKeys::kCountedElseCriteo;
-  bool copies = true;  // of frequent rows, where the config wants them
+  bool replicate = true;  // frequent rows, if the config does
   // Bytes of an element of rows, gradients and sums on links; 0: a GPU's as wide as its
   // activations, a CPU's 4 bytes.
   int wire_bytes = 0;

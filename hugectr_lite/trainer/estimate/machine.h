@@ -12,7 +12,7 @@ namespace hlite::trainer {
 struct MachineLink {
   std::string kind = {};  // "nvlink", "pcie", "memory"; said to people, and pcie is warned of
   double bytes_per_s = 0;
-  double seconds = 0;  // of a message, beside its bytes
+  double seconds = 0;  // latency of a message
 };
 
 // Rates are those that a program reaches, not a data sheet's; of one rank.

@@ -22,8 +22,8 @@ using embedding::EmbeddingLayer;
 
 bool on_gpus(const LayerSetup& setup) { return setup.place.gpu || setup.steps_of_gpu; }
 
-void spread(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
-            const embedding::RowMemory& memory) {
+void shard_layer(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
+                 const embedding::RowMemory& memory) {
   embedding::TablesPlace place = setup.place;
   place.memory = memory;
   if (!setup.tiers.keys.empty()) place.keys = setup.tiers.keys.at(index);
@@ -34,7 +34,7 @@ void spread(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
     place.rows_per_lookup = of.rows_per_lookup;
     if (of.keys) place.keys = of.keys;
   }
-  layer.spread(std::move(place), setup.seed);
+  layer.shard_layer(std::move(place), setup.seed);
 }
 
 // A GPU's memory over the host's over a disk.
@@ -46,10 +46,9 @@ void check_memory(const config::TrainConfig& config, const config::EmbeddingMemo
                   const std::vector<std::unique_ptr<EmbeddingLayer>>& layers, bool gpu) {
   if (memory.automatic) return;
   const config::JsonNode& node = *config.root.find("solver")->find("embedding_memory");
-  if (gpu && memory.gpu_gb == 0)
-    config::fail_at(node, "expected gpu_gb where training is on a GPU, found none");
+  if (gpu && memory.gpu_gb == 0) config::fail_at(node, "gpu_gb is required for training on a GPU");
   if (!gpu && memory.disk.empty())
-    config::fail_at(node, "expected host_gb and disk where training is on the CPU, found neither");
+    config::fail_at(node, "host_gb and disk are required for training on the CPU");
   if (!three_tiers(memory, gpu)) return;
   const char* const instead =
       "without host_gb and disk, all rows are in the memory of the host, which any number of GPUs "
@@ -81,11 +80,11 @@ std::vector<embedding::RowMemory> share_memory(
   };
   double all = 0;
   for (const auto& layer : layers) all += bytes(*layer);
-  constexpr double kMostGigabytes = 1e9;  // fits an int64_t in bytes
+  constexpr double kMaxGigabytes = 1e9;  // fits an int64_t in bytes
   // Each rank has a GPU of its own.
   const auto sharing =
       static_cast<double>(gpu                    ? 1
-                          : comm::under_mpirun() ? config.solver.most_ranks_of_a_node()
+                          : comm::under_mpirun() ? config.solver.max_ranks_of_a_node()
                                                  : setup.place.ranks.ranks());
   for (size_t i = 0; i < layers.size(); ++i) {
     embedding::RowMemory& of = shares[i];
@@ -95,14 +94,14 @@ std::vector<embedding::RowMemory> share_memory(
           .key = memory.automatic ? automatic : key,
           .gigabytes = gigabytes,
           .share = part,
-          .bytes = std::llround(std::min(gigabytes * part, kMostGigabytes) * 1e9)};
+          .bytes = std::llround(std::min(gigabytes * part, kMaxGigabytes) * 1e9)};
     };
     const auto host = share(" \"auto\", host_gb", ".host_gb", memory.host_gb);
     of.lines = gpu ? share(" \"auto\", gpu_gb", ".gpu_gb", memory.gpu_gb) : host;
     if (three_tiers(memory, gpu)) of.host = host;
     if (memory.disk.empty()) continue;
     of.folder = config.resolve(memory.disk);
-    of.most_disk_bytes = std::llround(std::min(memory.disk_gb, kMostGigabytes) * 1e9);
+    of.max_disk_bytes = std::llround(std::min(memory.disk_gb, kMaxGigabytes) * 1e9);
   }
   return shares;
 }
@@ -120,7 +119,7 @@ void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings)
       "an embedding layer (HybridSparseEmbedding, LocalizedSlotSparseEmbeddingOneHot or ...Hash)";
   if (config.layers.empty())
     config::fail_at(*config.root.find("layers"),
-                    fmt::format("expected {} behind the Data layer, found none", wanted));
+                    fmt::format("expected {} after the Data layer, found none", wanted));
   network::make_layers(*config.layers[0], config.strict);  // has the words for an unknown type
   config::fail_expected(*config.layers[0]->find("type"), wanted);
 }
@@ -240,7 +239,7 @@ ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& se
   problems.raise();
   const auto memory = share_memory(config, setup, built.embeddings);
   for (size_t i = 0; i < built.embeddings.size(); ++i)
-    spread(*built.embeddings[i], i, setup, memory[i]);
+    shard_layer(*built.embeddings[i], i, setup, memory[i]);
   return built;
 }
 

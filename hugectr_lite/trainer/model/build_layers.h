@@ -1,4 +1,4 @@
-// The layers of a config: embedding layers and the dense network behind them, wired and checked.
+// The layers of a config: embedding layers and the dense network after them, wired and checked.
 #pragma once
 
 #include <memory>

@@ -28,7 +28,7 @@ class DenseShard {
   // Their gradients, summed: float [own().size()].
   [[nodiscard]] plan::BufferId gradients() const { return summed_; }
   // A tensor for files, whose elements are those of the parameters from `first` on, of a buffer
-  // that has them for this rank's part: behind collective calls, as of tables on several ranks.
+  // that has them for this rank's part. Reading it is collective, as for tables on several ranks.
   [[nodiscard]] TensorRef tensor(TensorRef ref, plan::BufferId id, int64_t first) const;
   // "dense_reduce_scatter" and "dense_all_gather", after so many training runs.
   [[nodiscard]] std::vector<comm::StepTraffic> traffic(int64_t runs) const;

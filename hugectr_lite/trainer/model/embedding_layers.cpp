@@ -20,7 +20,7 @@ size_t count_embeddings(const config::TrainConfig& config) {
       for (size_t before = n; before < i; ++before)
         network::make_layers(*config.layers[before], config.strict);
       config::fail_at(*config.layers[i],
-                      "expected embedding layers directly behind the data layer, found one after a "
+                      "expected embedding layers directly after the data layer, found one after a "
                       "dense layer");
     }
   return n;

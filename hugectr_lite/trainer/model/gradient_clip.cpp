@@ -18,7 +18,7 @@ constexpr int64_t kDoubleBytes = sizeof(double);
 
 GradientClip::GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
                            const LossScaling& loss_scaling, const DenseShard* shard)
-    : most_(most),
+    : max_(most),
       ranks_(std::move(ranks)),
       layers_(layers),
       loss_scaling_(loss_scaling),
@@ -115,7 +115,7 @@ void GradientClip::emit(plan::Plan& plan) {
               if (loss_scaling_.used())
                 scaled.inverse =
                     &buffers->data<optimizer::LossScale>(loss_scaling_.state())->inverse;
-              ops::clip_gradients(c.exec, {buffers->data<double>(squares_), count}, most_, scaled,
+              ops::clip_gradients(c.exec, {buffers->data<double>(squares_), count}, max_, scaled,
                                   buffers->data<ops::ClipFactors>(factors_));
             }});
 }

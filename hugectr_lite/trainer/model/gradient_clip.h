@@ -44,7 +44,7 @@ class GradientClip {
   [[nodiscard]] All gradients() const;
   void emit_gather(plan::Plan& plan, int64_t first);
 
-  const double most_;
+  const double max_;
   const comm::RankContext ranks_;
   const ModelLayers& layers_;
   const LossScaling& loss_scaling_;

@@ -21,7 +21,7 @@ using embedding::FrequencyStatistics;
 // Returns the count of each row of a layer's tables, added up over the slots that share a table.
 std::vector<uint32_t> counts_of(const embedding::SlotLayout& layout, const data::Manifest& manifest,
                                 const ReadFile& file) {
-  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  constexpr uint32_t kMax = std::numeric_limits<uint32_t>::max();
   std::vector<uint32_t> counts(static_cast<size_t>(layout.total_rows)), of_slot;
   const auto sizes = manifest.slot_sizes.begin();
   int64_t at = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0}) *
@@ -36,7 +36,7 @@ std::vector<uint32_t> counts_of(const embedding::SlotLayout& layout, const data:
     at += std::ssize(bytes);
     uint32_t* const of_table = counts.data() + layout.offset[s];
     for (size_t key = 0; key < of_slot.size(); ++key)
-      of_table[key] += std::min(of_slot[key], kMost - of_table[key]);
+      of_table[key] += std::min(of_slot[key], kMax - of_table[key]);
   }
   return counts;
 }

@@ -23,7 +23,7 @@ struct KeyStatistics {
 // none for these tables. Throws DataError for a file that is too short.
 std::optional<KeyStatistics> counted_statistics(const config::TrainConfig& config,
                                                 const EmbeddingLayers& layers);
-// Counts the first batches, in the order of the file: as many as the hybrid layers ask for.
+// Counts the first batches, in the order of the file: as many as the hybrid layers request.
 KeyStatistics first_batches_statistics(const config::TrainConfig& config,
                                        const EmbeddingLayers& layers);
 

@@ -4,7 +4,7 @@
 //
 //   keys_gather      keys of every rank -> [batch of all ranks, key columns]            comm
 //
-// A rank sends the room of its samples, whether a batch fills it or not: the sizes are the same on
+// A rank sends a full block of samples, whether a batch fills it or not: the sizes are the same on
 // all ranks.
 #pragma once
 
@@ -19,12 +19,13 @@ namespace hlite::trainer {
 
 class KeysGather {
  public:
-  struct Room {  // samples of one rank
+  struct Capacity {  // samples of one rank
     int64_t train = 0, most = 0;
   };
   // `batch` must outlive the part. `columns`: keys of a sample.
-  KeysGather(comm::RankContext ranks, const CopyIn& batch, int64_t columns, const Room& room)
-      : ranks_(std::move(ranks)), batch_(batch), columns_(columns), room_(room) {}
+  KeysGather(comm::RankContext ranks, const CopyIn& batch, int64_t columns,
+             const Capacity& capacity)
+      : ranks_(std::move(ranks)), batch_(batch), columns_(columns), capacity_(capacity) {}
 
   void declare(plan::Buffers& buffers);
   // Once for each plan. Collective.
@@ -45,7 +46,7 @@ class KeysGather {
   const comm::RankContext ranks_;
   const CopyIn& batch_;
   const int64_t columns_;
-  const Room room_;
+  const Capacity capacity_;
   plan::BufferId all_keys_ = plan::kNoBuffer;
   Gather train_, eval_;
 };

@@ -4,7 +4,7 @@
 
 namespace hlite::trainer {
 namespace {
-constexpr float kFirstDynamicScale = 0x1p16f;
+constexpr float kInitialDynamicScale = 0x1p16f;
 constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
 }  // namespace
 
@@ -14,9 +14,9 @@ LossScaling::LossScaling(std::optional<int64_t> fixed, FloatType type, const Mod
   if (type == FloatType::kFloat) return;
   dynamic_ = type == FloatType::kFp16 && !fixed;
   if (dynamic_)
-    first_scale_ = kFirstDynamicScale;
+    initial_scale_ = kInitialDynamicScale;
   else if (fixed)
-    first_scale_ = static_cast<float>(*fixed);
+    initial_scale_ = static_cast<float>(*fixed);
 }
 
 void LossScaling::declare(plan::Buffers& buffers) {
@@ -32,7 +32,7 @@ void LossScaling::declare(plan::Buffers& buffers) {
 }
 
 void LossScaling::initialize() {
-  if (used()) buffers_->set_value(state_, optimizer::loss_scale_from(first_scale_));
+  if (used()) buffers_->set_value(state_, optimizer::loss_scale_from(initial_scale_));
 }
 
 std::optional<optimizer::LossScale> LossScaling::dynamic_state() const {

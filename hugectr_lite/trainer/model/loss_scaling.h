@@ -19,7 +19,7 @@ class LossScaling {
   LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers,
               const RunStatus* status);
 
-  [[nodiscard]] bool used() const { return first_scale_ > 0; }
+  [[nodiscard]] bool used() const { return initial_scale_ > 0; }
   void declare(plan::Buffers& buffers);
   // The steps of a dynamic scale. "loss_scale" looks for overflow in all gradients, except those
   // whose layer sets gradient_overflow(), and decides whether the updates, which come after it,
@@ -58,7 +58,7 @@ class LossScaling {
   const RunStatus* const status_;
   plan::Buffers* buffers_ = nullptr;
   bool dynamic_ = false;
-  float first_scale_ = 0;  // 0: none
+  float initial_scale_ = 0;  // 0: none
   plan::BufferId state_ = plan::kNoBuffer, scale_ = plan::kNoBuffer,
                  gradient_overflow_ = plan::kNoBuffer;
 };

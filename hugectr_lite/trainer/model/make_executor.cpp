@@ -48,7 +48,7 @@ std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver
         *gpu, buffers,
         plan::DeviceOptions{
             .graphs = solver.cuda_graph && !(several && !ranks.devices->may_capture()),
-            .meet =
+            .rendezvous =
                 several ? std::function<void()>([ranks] { ranks.devices->barrier(); }) : nullptr,
             .wait = several ? std::function<void(const Exec&)>(
                                   [ranks](const Exec& exec) { ranks.devices->wait_for(exec); })

@@ -61,7 +61,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       keys_gather_(config.solver.gathers_keys()
                        ? std::make_unique<KeysGather>(
                              ranks_.context, batch_, config.data.key_layout().columns,
-                             KeysGather::Room{.train = train_batch_, .most = max_batch_})
+                             KeysGather::Capacity{.train = train_batch_, .most = max_batch_})
                        : nullptr),
       exchanges_(make_exchanges()),
       loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_, status()),
@@ -103,7 +103,7 @@ std::unique_ptr<Model::RankExchanges> Model::make_exchanges() const {
   if (ranks.ranks() == 1) return nullptr;
   const SumOptions options(ranks, config_, gpu_ != nullptr);
   return std::unique_ptr<RankExchanges>(
-      new RankExchanges{.status = {ranks, ranks_.wants_to_stop, gpu_},
+      new RankExchanges{.status = {ranks, ranks_.stop_request, gpu_},
                         .dense_sum = {ranks, options, config_.solver.shard_optimizer},
                         .row_sum = {ranks, options, config_.all_reduce.grouped, layers_},
                         .layer_sums = LayerSumsGather(ranks)});
@@ -149,14 +149,14 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
     grow_exchanges(plan);
 }
 
-void Model::settle() {
+void Model::synchronize() {
   executor_->synchronize();
   if (ranks_.context.devices) ranks_.context.world->barrier();
 }
 
 // After a run of the plan that exceeded a capacity and has not counted.
 void Model::grow_exchanges(const plan::Plan& plan) {
-  settle();
+  synchronize();
   const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
   for (const auto& e : layers_.embeddings)
     if (const std::string grown = e->tables().steps().grow(); !grown.empty())
@@ -164,12 +164,12 @@ void Model::grow_exchanges(const plan::Plan& plan) {
   executor_->forget();
   rates_.set_iterations(done);
   exchanges_->status.clear_capacity_exceeded();
-  settle();
+  synchronize();
 }
 
 bool Model::stop_requested() const {
   if (exchanges_) return exchanges_->status.stop_requested();
-  return ranks_.wants_to_stop && ranks_.wants_to_stop();
+  return ranks_.stop_request && ranks_.stop_request();
 }
 
 std::vector<StepTraffic> Model::traffic() const {

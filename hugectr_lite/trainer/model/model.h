@@ -30,7 +30,7 @@ namespace hlite::trainer {
 struct ModelRanks {
   comm::RankContext context = {};
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
-  std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
+  std::function<bool()> stop_request = {};      // true if this rank shall stop
   RowTiers tiers = {};
   bool steps_of_gpu = false;  // of the network, as GPUs have them: to look at, not to run
 };
@@ -65,7 +65,7 @@ class Model {
   // take. Before memory is taken or freed there: a driver may do that when no GPU of the process
   // runs a kernel, and one may wait for a rank that has not launched its own. Collective. REQUIRES
   // compile().
-  void settle();
+  void synchronize();
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
   // Returns the Exec for what the CPU does, with a GPU too. REQUIRES compile().

@@ -34,7 +34,7 @@ float score_of(const Model& model, float logit);
 struct OutputsPlace {
   float *logits = nullptr, *labels = nullptr;
 };
-// The same of a single task on a GPU, without waiting: two copies behind the run.
+// The same for a single task on a GPU, without waiting: two copies on the stream after the run.
 void copy_outputs(const Model& model, int64_t n, const OutputsPlace& to);
 
 // Waits for all runs of a GPU: see embedding::EmbeddingTables::check().

@@ -12,7 +12,7 @@
 namespace hlite::trainer {
 namespace {
 
-// The rows that all ranks have room for.
+// The row capacity of all ranks together.
 int64_t rows_held(const Model& model, const embedding::EmbeddingLayer& layer) {
   return layer.hashed() ? layer.hash_capacity() * model.ranks() : layer.layout().total_rows;
 }
@@ -142,7 +142,7 @@ std::vector<std::string> tier_texts(const LayerTiers& t) {
   return lines;
 }
 
-std::string moved_text(const LayerTiers& t, const embedding::RowCacheCounts& moved) {
+std::string tier_traffic_text(const LayerTiers& t, const embedding::RowCacheCounts& moved) {
   const std::string expected =
       t.forecast ? fmt::format(" (expected: {:.1f} %)", 100 * t.forecast->rows.resident_share())
                  : "";

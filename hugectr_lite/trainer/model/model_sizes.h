@@ -1,5 +1,5 @@
-// The size of a model, known before it takes memory: layers, tables, buffers, and whether a GPU has
-// room for it.
+// The size of a model, known before it takes memory: layers, tables, buffers, and whether it fits
+// on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct LayerSize {
 };
 std::vector<LayerSize> layer_sizes(const Model& model);
 
-// One table of an embedding layer, of all ranks together; of a hashed layer what all ranks have
-// room for, as one.
+// One table of an embedding layer, of all ranks together; of a hashed layer the capacity of all
+// ranks, as one.
 struct TableSize {
   std::string name;
   int64_t rows = 0, bytes = 0;  // bytes of the rows, optimizer states left out
@@ -43,7 +43,7 @@ std::vector<embedding::RowCacheCounts> moved_rows(const Model& model);
 // Lines for --check and for the start of a run.
 std::vector<std::string> tier_texts(const LayerTiers& tiers);
 // A line with the rows that a run has moved, and the expected ones.
-std::string moved_text(const LayerTiers& tiers, const embedding::RowCacheCounts& moved);
+std::string tier_traffic_text(const LayerTiers& tiers, const embedding::RowCacheCounts& moved);
 // Bytes of the host's memory for rows of a GPU's tables, of one rank.
 int64_t host_row_bytes(const Model& model);
 // "emb.table_0 (40000000 rows, 20.5 GB), ...": the three largest, largest first.

@@ -12,7 +12,7 @@ namespace {
 
 using plan::BufferId;
 
-// Floats of a buffer from element `first` on: in host memory, or behind copies from and to a GPU.
+// Floats of a buffer from element `first` on: in host memory, or by copies from and to a GPU.
 TensorRef tensor_at(const Model& model, std::string name, std::vector<int64_t> shape, BufferId id,
                     int64_t first = 0) {
   TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
@@ -91,11 +91,11 @@ std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
     }
     for (size_t i = 1; i < keys.size(); ++i)
       if (keys[i] <= keys[i - 1])
-        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} behind {}",
+        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} after {}",
                          file.name(), table, keys[i], keys[i - 1]);
     return keys;
   };
-  for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of, model.host());
+  for (const auto& e : model.layers().embeddings) e->tables().reserve(keys_of, model.host());
   std::vector<TensorRef> weights = weights_of(model);
   std::erase_if(weights, [&](const TensorRef& t) {
     return t.dtype == DType::kU32 && file.find(t.name) == nullptr;

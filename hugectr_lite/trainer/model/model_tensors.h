@@ -9,8 +9,8 @@
 
 namespace hlite::trainer {
 
-// First values of every weight and optimizer state, from the model's seed. REQUIRES allocate(), as
-// all of these do. weights_changed() belongs behind it.
+// Sets the initial values of every weight and optimizer state, from the model's seed. REQUIRES
+// allocate(), as all of these do. Call weights_changed() afterwards.
 void initialize(Model& model);
 
 // Every weight by its name in a weights file; the optimizer's states likewise. Collective. They
@@ -20,13 +20,13 @@ std::vector<TensorRef> weights_of(const Model& model, bool all_rows = false);
 std::vector<TensorRef> states_of(const Model& model);
 
 // The weights that a file is to fill: all of the model's, but for the keys of tables that have all
-// keys there. Where tables hold the keys that have come, makes room for the file's. Throws
-// DataError when its keys are not ascending.
+// keys there. Hashed tables reserve rows for the file's keys. Throws DataError when its keys are
+// not ascending.
 std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file);
 
-// The states that a file is to fill, behind weights_to_read(). A file may lack what vocabularies
-// keep beside optimizer states (`uses`, `candidates`, `filter`), or have it without a use for it.
-// `iteration`: that of the file, which is the last use of a row if it does not say.
+// The states that a file is to fill, after weights_to_read(). A file may lack what vocabularies
+// keep in addition to optimizer states (`uses`, `candidates`, `filter`), or have it without a use
+// for it. `iteration`: that of the file, which is the last use of a row if it does not say.
 std::vector<TensorRef> states_to_read(Model& model, const ByteSource& file, int64_t iteration);
 
 // Fills them from a checkpoint's directory, with its best weights if it has them, or from an

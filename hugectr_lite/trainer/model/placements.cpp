@@ -17,7 +17,8 @@ namespace {
 using embedding::EmbeddingLayer;
 using embedding::RowPlacement;
 
-// Lookups, in so many batches, from which on a category of the layer is worth copies.
+// The number of lookups, in so many batches, from which on replicating a category of the layer
+// pays.
 double threshold_of(const EmbeddingLayer& layer, const config::TrainConfig& config,
                     const comm::Topology& topology, double batches) {
   return embedding::frequent_threshold(
@@ -43,12 +44,12 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
   embedding::CategoryModel model(layout, topology.ranks(), statistics->of_layer[index], threshold,
                                  o.most_frequent(layout.total_rows));
   result.exchanged_share = 1 - model.frequent_share();
-  if (o.most_infrequent_lookups >= 0) {
+  if (o.max_infrequent_lookups >= 0) {
     const auto lookups = static_cast<double>(config.solver.batchsize * layer.layout().columns());
-    result.exchanged_share = std::min(1.0, o.most_infrequent_lookups / lookups);
+    result.exchanged_share = std::min(1.0, o.max_infrequent_lookups / lookups);
   }
   result.explanation = fmt::format(
-      "{}: {} of {} categories are copied to all {} ranks (counted {:.1f} times or more in {}); "
+      "{}: {} of {} categories are replicated on all {} ranks (counted {:.1f} times or more in {}); "
       "they "
       "take {:.1f} % of the lookups",
       layer.name(), model.frequent().size(), layout.total_rows, topology.ranks(), threshold,
@@ -207,9 +208,9 @@ std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
 
 ExpectedPlacements expect_placements(const config::TrainConfig& config,
                                      const comm::Topology& topology, AssumedKeys keys,
-                                     bool copies) {
+                                     bool replicate) {
   using embedding::KeyFrequencies;
-  // The number of batches that are taken as counted: enough to tell rates apart.
+  // The number of batches that are taken as counted: enough to distinguish rates.
   constexpr double kBatches = 1e6;
   const EmbeddingLayers layers = embedding_layers(config);
   const auto batch = static_cast<double>(config.solver.batchsize);
@@ -230,7 +231,7 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
         counted ? KeyFrequencies::counted(statistics->of_layer[i], statistics->batches * batch)
         : keys == AssumedKeys::kUniform ? KeyFrequencies::uniform(layout)
                                         : KeyFrequencies::like_criteo(layout));
-    thresholds.push_back(layers[i]->sharding() == embedding::Sharding::kFrequency && copies
+    thresholds.push_back(layers[i]->sharding() == embedding::Sharding::kFrequency && replicate
                              ? threshold_of(*layers[i], config, topology, 1) / batch
                              : KeyFrequencies::kAny);
     if (!counted)  // a model of categories rounds the number of the frequent ones up
@@ -240,7 +241,7 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
   ExpectedPlacements expected;
   expected.source = statistics->source;
   if (topology.ranks() > 1)
-    expected.placements = place(layers, config, topology, copies ? &*statistics : nullptr);
+    expected.placements = place(layers, config, topology, replicate ? &*statistics : nullptr);
   else
     expected.placements.resize(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {

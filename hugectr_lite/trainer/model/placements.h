@@ -25,24 +25,24 @@ struct LayerPlacement {
 // One for each embedding layer of the config; none on one rank.
 //
 //   LocalizedSlot...       as the layer's `sharding` says
-//   Hybrid...              category_model.h, from the counts in the manifest beside the training
-//                          data where it has them, else from the first num_iterations_statistics
-//                          batches. Without `read_data`, and of data that are followed, no category
-//                          is frequent.
+//   Hybrid...              category_model.h, from the counts in the training data's manifest where
+//                          it has them, else from the first num_iterations_statistics batches.
+//                          Without `read_data`, and of data that are followed, no category is
+//                          frequent.
 std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
                                             const comm::Topology& topology, bool read_data);
 
-// The same for one rank too, without data: from the counts in the manifest beside the training data
-// where that is there and has them, else as if keys came as they do in Criteo's data, or all alike.
+// The same for one rank too, without data: from the counts in the training data's manifest if it
+// exists and has them, else with the key distribution of Criteo's data, or a uniform one.
 enum class AssumedKeys { kCountedElseCriteo, kCriteo, kUniform };
 struct ExpectedPlacements {
   std::vector<LayerPlacement> placements;
   std::string source;  // of what is known about keys
 };
-// `copies`: of frequent rows, where the layer wants them.
+// `replicate`: allows replicated rows, if the layer uses them.
 ExpectedPlacements expect_placements(const config::TrainConfig& config,
                                      const comm::Topology& topology, AssumedKeys keys,
-                                     bool copies = true);
+                                     bool replicate = true);
 
 // The config's ranks, node by node.
 comm::Topology topology_of(const config::SolverConfig& solver);

@@ -19,12 +19,12 @@ int64_t ReplicatedRowSum::grouped_bytes() const {
 void ReplicatedRowSum::declare(plan::Buffers& buffers, const DenseAllReduce& dense) {
   int64_t at = dense.grouped_at();
   for (const LayerRows& of : rows_) {
-    const std::string name = of.layer + ".copied_gradients";
+    const std::string name = of.layer + ".replicated_gradients";
     if (of.own) {
       of.own->declare(buffers, name, of.bytes());
-      of.tables->set_copied_gradients(of.own->gradients());
+      of.tables->set_replicated_gradients(of.own->gradients());
     } else {
-      of.tables->set_copied_gradients(
+      of.tables->set_replicated_gradients(
           buffers.slice(name, dense.reduced().gradients(), at, of.bytes()));
       at += of.bytes();
     }
@@ -35,7 +35,7 @@ void ReplicatedRowSum::emit(plan::Plan& plan) {
   for (const LayerRows& of : rows_)
     if (of.own && of.bytes() > 0)
       of.own->emit(plan,
-                   {.name = of.layer + ".copied_gradients.all_reduce",
+                   {.name = of.layer + ".replicated_gradients.all_reduce",
                     .reads = {of.own->gradients()},
                     .writes = {},
                     .run = [own = of.own.get()](const plan::StepContext& c) { own->sum(c.exec); }});

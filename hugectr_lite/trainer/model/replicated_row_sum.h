@@ -21,7 +21,7 @@ class ReplicatedRowSum {
   [[nodiscard]] int64_t grouped_bytes() const;
   // Sets where the tables' gradients go. After `dense` was declared.
   void declare(plan::Buffers& buffers, const DenseAllReduce& dense);
-  // Adds "<layer>.copied_gradients.all_reduce" where they are not grouped. Collective.
+  // Adds "<layer>.replicated_gradients.all_reduce" where they are not grouped. Collective.
   void emit(plan::Plan& plan);
   // "<layer>.copies_all_reduce"; a grouped sum is counted by what its parts have of it.
   [[nodiscard]] std::vector<comm::StepTraffic> traffic(int64_t runs,
@@ -33,7 +33,7 @@ class ReplicatedRowSum {
     embedding::RowExchange* tables;
     std::unique_ptr<SummedBuffer> own = nullptr;  // where they are not grouped
     [[nodiscard]] int64_t bytes() const {
-      return SummedBuffer::aligned(tables->copied_gradient_bytes());
+      return SummedBuffer::aligned(tables->replicated_gradient_bytes());
     }
   };
 

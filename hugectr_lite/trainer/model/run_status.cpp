@@ -15,9 +15,9 @@ namespace hlite::trainer {
 // the driver, whose lock other ranks' threads want too, is asked what has become of the run.
 static constexpr auto kEager = std::chrono::microseconds(100), kNap = std::chrono::microseconds(20);
 
-RunStatus::RunStatus(comm::RankContext ranks, std::function<bool()> wants_to_stop,
+RunStatus::RunStatus(comm::RankContext ranks, std::function<bool()> stop_request,
                      const cuda::Backend* gpu)
-    : ranks_(std::move(ranks)), wants_to_stop_(std::move(wants_to_stop)), gpu_(gpu) {
+    : ranks_(std::move(ranks)), stop_request_(std::move(stop_request)), gpu_(gpu) {
   if (!ranks_.devices) return;
   notices_.reset(new Notices{.runs = DeviceMemory(*gpu, sizeof(uint64_t)),
                              .notice = PinnedValue<kernels::Notice>(*gpu),
@@ -65,7 +65,7 @@ void RunStatus::put(const Exec& exec, const float* loss) const {
   float* const words = buffers_->data<float>(words_);
   copy_word(exec, &words[0], loss);
   if (exec.on_gpu()) return copy_word(exec, &words[1], notices_->stop.get());
-  words[1] = wants_to_stop_ && wants_to_stop_() ? 1.0f : 0.0f;
+  words[1] = stop_request_ && stop_request_() ? 1.0f : 0.0f;
 }
 
 void RunStatus::take(const Exec& exec, float* loss) const {
@@ -76,7 +76,7 @@ void RunStatus::take(const Exec& exec, float* loss) const {
 
 void RunStatus::begin_run() {
   if (!notices_) return;
-  const bool stop = wants_to_stop_ && wants_to_stop_();
+  const bool stop = stop_request_ && stop_request_();
   std::atomic_ref(*notices_->stop.get()).store(stop ? 1.0f : 0.0f);
   ++notices_->issued;
 }

@@ -1,7 +1,7 @@
-// RunStatus: what the ranks of a run know of it together: whether an exchange exceeded its
-// capacity, so that the run is repeated; whether any rank was asked to stop; whether gradients of
-// any rank overflowed. The loss, the stop request and the gradient overflow are floats that travel
-// with the dense gradients (dense_all_reduce.h), so they cost no message of their own.
+// RunStatus: the state of a run that all ranks share: an exchange that exceeded its capacity, so
+// that the run is repeated; a stop request of any rank; gradient overflow on any rank. The loss,
+// the stop request and the gradient overflow are floats that travel with the dense gradients
+// (dense_all_reduce.h), so they cost no message of their own.
 //
 // The host of a GPU does not wait for a run. A notice, given after the first exchanges, reports
 // whether all lists fit, so that the next run may be issued, and the stop requests of the run
@@ -23,8 +23,8 @@ class RunStatus {
   // Floats that travel with the dense gradients: see put().
   static constexpr int64_t kWords = 3;
 
-  // `wants_to_stop`: whether this rank was asked to stop. `gpu`: null on the CPU.
-  RunStatus(comm::RankContext ranks, std::function<bool()> wants_to_stop, const cuda::Backend* gpu);
+  // `stop_request`: returns true if this rank shall stop. `gpu`: null on the CPU.
+  RunStatus(comm::RankContext ranks, std::function<bool()> stop_request, const cuda::Backend* gpu);
 
   void declare(plan::Buffers& buffers);
   // `words`: where the floats travel, kWords of them.
@@ -53,7 +53,7 @@ class RunStatus {
   // CommError when a rank has failed, DeviceError when the device has.
   [[nodiscard]] bool check_capacity(const Exec& exec, const std::function<void()>& check);
   void clear_capacity_exceeded() const { buffers_->set_value<int32_t>(capacity_exceeded_, 0); }
-  // Returns true if any rank was asked to stop when the steps ran last; on GPUs, one run earlier.
+  // Returns true if any rank had a stop request when the steps ran last; on GPUs, one run earlier.
   [[nodiscard]] bool stop_requested() const;
 
  private:
@@ -66,7 +66,7 @@ class RunStatus {
   const kernels::Notice& wait_for_notice(const Exec& exec, const std::function<void()>& check);
 
   const comm::RankContext ranks_;
-  const std::function<bool()> wants_to_stop_;
+  const std::function<bool()> stop_request_;
   const cuda::Backend* const gpu_;
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId capacity_exceeded_ = plan::kNoBuffer, gradient_overflow_ = plan::kNoBuffer,

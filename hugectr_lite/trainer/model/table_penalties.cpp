@@ -17,20 +17,20 @@ void TablePenalties::declare(plan::Buffers& buffers) {
       workspace_ = buffers.add("solver.penalty_sums", plan::BufferKind::kGradient, kWorkspaceBytes);
 }
 
-void TablePenalties::emit(plan::Plan& plan, bool copied) {
+void TablePenalties::emit(plan::Plan& plan, bool replicated) {
   const plan::BufferId loss = layers_.network->loss();
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     const embedding::EmbeddingLayer& layer = *layers_.embeddings[i];
     const config::RegularizerConfig& penalty = layer.penalty();
     if (!penalty.any() || layers_.vector_gradients(i) == plan::kNoBuffer) continue;
     for (const embedding::WholeGradients& of : layer.tables().steps().whole_gradients()) {
-      if (of.copied != copied) continue;
+      if (of.replicated != replicated) continue;
       const ops::RegularizerOptions options = {.penalty = penalty.type == config::Regularizer::kL1
                                                               ? ops::Penalty::kL1
                                                               : ops::Penalty::kL2,
                                                .lambda = penalty.lambda};
       plan.add(
-          {.name = layer.name() + (of.copied ? ".penalty_copied" : ".penalty"),
+          {.name = layer.name() + (of.replicated ? ".penalty_replicated" : ".penalty"),
            .lane = plan::Lane::kEmbedding,
            .reads = {of.weights, of.gradients, loss},
            .writes = {of.gradients, loss, workspace_},

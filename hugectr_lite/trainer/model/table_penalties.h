@@ -13,11 +13,11 @@ class TablePenalties {
   void declare(plan::Buffers& buffers);
   // "<layer>.penalty" of each rank's own rows, before the loss is summed over ranks.
   void emit_own(plan::Plan& plan) { emit(plan, /*copied=*/false); }
-  // "<layer>.penalty_copied" of replicated rows, after it, where each rank has the sum.
+  // "<layer>.penalty_replicated" of replicated rows, after it, where each rank has the sum.
   void emit_replicated(plan::Plan& plan) { emit(plan, /*copied=*/true); }
 
  private:
-  void emit(plan::Plan& plan, bool copied);
+  void emit(plan::Plan& plan, bool replicated);
 
   const ModelLayers& layers_;
   plan::BufferId workspace_ = plan::kNoBuffer;

@@ -40,7 +40,7 @@ static bool image_fits(const plan::Buffers& buffers, int ranks) {
 void Trainer::save_snapshot(const std::string& directory, const PolicyState& policy) {
   const auto stopped = Clock::now();
   wait_for_save();
-  model_->settle();
+  model_->synchronize();
   evict_for_checkpoint();
   const checkpoint::CheckpointMeta meta = this->meta(policy);
   if (saves_in_background() && fork_save(directory, meta)) {
@@ -119,7 +119,7 @@ void Trainer::report_save(const std::string& directory, int64_t iteration, doubl
   if (config_.solver.on_save_error == config::OnSaveError::kEnd) throw FileError(why);
   log::warning("{}; training goes on without the checkpoint of iteration {} (solver.on_save_error)",
                why, iteration);
-  records_.tell(&RunRecord::save_failed, iteration, why);
+  records_.notify(&RunRecord::save_failed, iteration, why);
 }
 
 // Other ranks wait a second at a time, which never exceeds the limit of a wait.

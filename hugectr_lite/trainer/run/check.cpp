@@ -78,8 +78,8 @@ struct DataFile {
 };
 
 // `written`: its path, as the config has it.
-DataFile look_at_file(const config::TrainConfig& config, const Model& model, const char* what,
-                      const std::string& written, data::Split split, Lines& reasons) {
+DataFile check_data_file(const config::TrainConfig& config, const Model& model, const char* what,
+                         const std::string& written, data::Split split, Lines& reasons) {
   const std::string path = config.resolve(written);
   if (!std::filesystem::exists(path)) {
     reasons.push_back(fmt::format("{}: {} is not there", what, path));
@@ -114,8 +114,8 @@ std::string memory_text(const MemoryOfRun& memory, const RowMemoryDecision& rows
 }
 
 // Checks what the options name: outputs, and what a run starts from.
-void look_at_options(const config::TrainConfig& config, const Options& options,
-                     const data::TrainedOn& data, Lines& reasons) {
+void check_options(const config::TrainConfig& config, const Options& options,
+                   const data::TrainedOn& data, Lines& reasons) {
   const auto try_to = [&](auto&& action) {
     try {
       action();
@@ -140,14 +140,14 @@ void look_at_options(const config::TrainConfig& config, const Options& options,
   if (reasons.size() == before) check_model_data(data, options, config.data.follow);
 }
 
-// Returns the samples of the whole evaluation, as far as config and file tell.
+// Returns the samples of the whole evaluation, as far as config and file say.
 int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
   int64_t samples = config.solver.eval_samples();
   samples = std::min(samples, config.data.eval_num_samples.value_or(samples));
   return file.samples < 0 ? samples : std::min(samples, file.samples);
 }
 
-// The GPU to report about; absent_gpu() where one was asked for and is not here, null for the CPU.
+// The GPU to report about; absent_gpu() if one is requested and is not here, null for the CPU.
 // What is missing is added to `reasons`.
 const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Options& options,
                                    Lines& reasons) {
@@ -166,7 +166,7 @@ const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Opti
 
 std::string check_report(const config::TrainConfig& config, const Options& options) {
   const int threads = std::max<int>(
-      1, resolve_threads(config, options) / static_cast<int>(config.solver.most_ranks_of_a_node()));
+      1, resolve_threads(config, options) / static_cast<int>(config.solver.max_ranks_of_a_node()));
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
   const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
@@ -175,23 +175,23 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   const Model model(config, resolve_seed(config), threads,
                     ranks_for_report(config, placements, memory_of_rows.tiers), gpu);
   const data::TrainedOn data = check_training_data(config, options);
-  const DataFile train = look_at_file(config, model, "training data", config.data.source,
-                                      data::Split::kTrain, reasons);
+  const DataFile train = check_data_file(config, model, "training data", config.data.source,
+                                         data::Split::kTrain, reasons);
   std::string files = train.line;
-  look_at_options(config, options, data, reasons);
+  check_options(config, options, data, reasons);
   MemoryOfRun memory{.config = config,
                      .model = model,
                      .threads = threads,
                      .train_samples = std::max<int64_t>(0, train.samples)};
   if (config.solver.evaluates()) {
-    const DataFile file = look_at_file(config, model, "evaluation data", config.data.eval_source,
-                                       data::Split::kEval, reasons);
+    const DataFile file = check_data_file(config, model, "evaluation data", config.data.eval_source,
+                                          data::Split::kEval, reasons);
     files += file.line;
     memory.eval_samples = evaluation_samples(config, file);
   }
   if (!config.data.test_source.empty())
-    files += look_at_file(config, model, "test data", config.data.test_source, data::Split::kEval,
-                          reasons)
+    files += check_data_file(config, model, "test data", config.data.test_source,
+                             data::Split::kEval, reasons)
                  .line;
   std::string text = layer_table(model) + "\n" + memory_text(memory, memory_of_rows, reasons) +
                      "\nfiles\n" + files;

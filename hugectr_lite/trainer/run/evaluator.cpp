@@ -78,7 +78,7 @@ void Evaluator::allocate() {
 bool Evaluator::start(const std::function<bool()>& stop) {
   const auto begin = Clock::now();
   const int64_t batches = source_->batches_per_epoch();
-  // A batch's memory may be used again once the next one is asked for.
+  // A batch's memory may be used again once the next one is requested.
   const auto next = [this]() -> const data::HostBatch& {
     model_.executor().wait_for_input();
     return source_->next();

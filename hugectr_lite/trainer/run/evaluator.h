@@ -60,7 +60,7 @@ class Evaluator {
   // where the device lacks it. After Model::allocate(), which needs the device's more.
   void allocate();
   // Returns true if metrics are computed while other work goes on after start().
-  [[nodiscard]] bool beside_training() const { return gpu_ != nullptr; }
+  [[nodiscard]] bool overlaps_training() const { return gpu_ != nullptr; }
   // Runs the evaluation plan over the set: every rank over its rows of each batch. On a GPU with
   // memory for all scores it returns once everything is issued. False: given up early, because
   // stop() said so, to all ranks alike. Collective. REQUIRES allocate().

@@ -22,7 +22,7 @@ struct FoundFile {
   std::array<char, 256> name = {};
 };
 
-// Waits a second, or less if this process is asked to stop.
+// Waits a second, or less on a stop request.
 void wait_for_files() {
   constexpr auto kLook = std::chrono::milliseconds(50);
   for (int i = 0; i < 20 && !InterruptGuard::requested(); ++i) std::this_thread::sleep_for(kLook);
@@ -48,7 +48,7 @@ data::FollowedSource::NextFile Trainer::next_file() {
   for (;;) {
     FoundFile found;
     if (ranks_.rank == 0) {
-      const auto [next, file] = followed_->look();
+      const auto [next, file] = followed_->poll();
       HLITE_CHECK(file.size() < found.name.size(), "name of {} bytes", file.size());
       found.next = next;
       std::copy(file.begin(), file.end(), found.name.begin());
@@ -64,7 +64,7 @@ data::FollowedSource::NextFile Trainer::next_file() {
 }
 
 std::optional<EvalResult> Trainer::score_file(const std::string& file) {
-  model_->settle();
+  model_->synchronize();
   Evaluator evaluator(config_,
                       {.path = followed_->path(file), .most_samples = kNoEnd, .test = true},
                       *model_, exec(), ranks_);
@@ -74,7 +74,7 @@ std::optional<EvalResult> Trainer::score_file(const std::string& file) {
 }
 
 void Trainer::open_file(const std::string& file) {
-  model_->settle();
+  model_->synchronize();
   pinned_ = PinnedBlocks();  // before its memory goes
   followed_->open(file);
   pinned_ = PinnedBlocks(model_->gpu(), followed_->memory());

@@ -44,7 +44,7 @@ GpuEvaluation::GpuEvaluation(const cuda::Backend& gpu, int64_t max_samples)
   gpu.event_create(&collected_);
 }
 
-// A destructor has nobody to tell.
+// A destructor cannot report errors.
 GpuEvaluation::~GpuEvaluation() {
   cuda::Failure ignored;
   if (stream_) (void)gpu_.stream_synchronize.entry(&ignored, stream_);
@@ -65,8 +65,8 @@ OutputsPlace GpuEvaluation::next(int64_t n) {
   return place;
 }
 
-void GpuEvaluation::start(void* behind) {
-  gpu_.event_record(collected_, behind);
+void GpuEvaluation::start(void* after) {
+  gpu_.event_record(collected_, after);
   gpu_.stream_wait_event(stream_, collected_);
   metrics_.start(exec(), {scores(), samples_}, {labels(), samples_});
   started_ = true;

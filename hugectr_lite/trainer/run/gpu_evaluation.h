@@ -1,5 +1,5 @@
 // GpuEvaluation: scores and labels of an evaluation set, collected on a GPU chunk by chunk, and
-// their metrics, computed there beside whatever the device is given next.
+// their metrics, whose computation overlaps the device's next work.
 //
 //   evaluation.begin();
 //   for each chunk { model.evaluate(...);  copy_outputs(model, n, evaluation.next(n)); }
@@ -22,7 +22,7 @@ class GpuEvaluation {
  public:
   // Bytes of device memory for a set of that many samples: 8 a sample for scores and labels, and
   // the workspace of GpuMetrics; an estimate for a GPU that is not there (absent_gpu()). Throws
-  // DeviceError for more than GpuMetrics::kMostSamples.
+  // DeviceError for more than GpuMetrics::kMaxSamples.
   [[nodiscard]] static int64_t device_bytes(const cuda::Backend& gpu, int64_t samples);
   // Takes them from the current device. Where it lacks them: null, after one warning that says how
   // many are missing.
@@ -39,9 +39,9 @@ class GpuEvaluation {
   // Returns the place of the next n samples.
   [[nodiscard]] OutputsPlace next(int64_t n);
   [[nodiscard]] int64_t samples() const { return samples_; }
-  // Issues the metrics of the set, behind all that was put on the stream `behind`, on a stream of
-  // its own, and returns.
-  void start(void* behind);
+  // Issues the metrics of the set on a stream of its own, after all earlier work of the stream
+  // `after`, and returns.
+  void start(void* after);
   // Waits until they are done.
   void wait();
   // Returns the results of the last start(), once waited for.

@@ -141,15 +141,15 @@ GpuState GpuMonitor::state_of(Watched& watched) const {
   if (!library_->slowdowns || library_->slowdowns(watched.handle, &reasons) != kSuccess)
     return state;
   state.slowed_by = words_of(reasons);
-  const auto fresh = words_of(reasons & ~watched.told);
-  watched.told |= reasons;
+  const auto fresh = words_of(reasons & ~watched.warned);
+  watched.warned |= reasons;
   if (!fresh.empty())
     log::warning("GPU {} is slower than it could be: {}{}", state.device, fmt::join(fresh, ", "),
                  state.sm_mhz ? fmt::format("; its clock is {:.0f} MHz", *state.sm_mhz) : "");
   return state;
 }
 
-GpuEvent GpuMonitor::look(int64_t iter) {
+GpuEvent GpuMonitor::sample(int64_t iter) {
   GpuEvent event{.iter = iter};
   std::vector<std::optional<double>> watts, joules;
   for (Watched& watched : watched_) {

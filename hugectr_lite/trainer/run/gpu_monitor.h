@@ -1,7 +1,7 @@
 // GpuMonitor: power, clocks, temperature and slowdowns of the GPUs that a process trains on, as the
 // driver's management library has them (NVML, libnvidia-ml.so.1; names and numbers are those of its
 // header nvml.h). The library is opened at run time, so that a program needs neither it nor its
-// header; what it does not have, or does not tell, is left out.
+// header; what it does not have, or does not report, is left out.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace hlite::trainer {
 struct GpuState {
   int device = 0;  // as solver.gpu counts
   std::optional<double> watts = {}, sm_mhz = {}, memory_mhz = {}, celsius = {};
-  // Why it is slower than it could be, in words; not for being idle or told to.
+  // Reasons for a lower clock, in words, other than being idle or a user's setting.
   std::vector<std::string> slowed_by = {};
 };
 
@@ -44,7 +44,7 @@ class GpuMonitor {
 
   [[nodiscard]] bool watches() const { return !watched_.empty(); }
   // Returns the state now, after iteration `iter`. Warns of each slowdown of a GPU once.
-  [[nodiscard]] GpuEvent look(int64_t iter);
+  [[nodiscard]] GpuEvent sample(int64_t iter);
 
  private:
   struct Library;
@@ -52,7 +52,7 @@ class GpuMonitor {
     Gpu gpu;
     void* handle = nullptr;
     std::optional<double> first_joules = {};
-    uint64_t told = 0;  // slowdowns that were warned of
+    uint64_t warned = 0;  // slowdowns that were warned of
   };
   [[nodiscard]] std::optional<double> joules_of(const Watched& watched) const;
   [[nodiscard]] GpuState state_of(Watched& watched) const;

@@ -24,7 +24,7 @@ struct OverRun {
     ++count;
   }
   [[nodiscard]] std::string text() const {
-    if (count == 0) return "not told";
+    if (count == 0) return "not reported";
     return fmt::format("{:.0f} ({:.0f} to {:.0f})", sum / static_cast<double>(count), least, most);
   }
 };

@@ -8,7 +8,7 @@
 
 namespace hlite::trainer {
 
-// Charts over the iterations, and a row for each GPU; nothing where no GPU told anything.
+// Charts over the iterations, and a row for each GPU; empty if no GPU reported anything.
 std::string gpu_section(const std::vector<GpuEvent>& events);
 
 }  // namespace hlite::trainer

@@ -44,15 +44,15 @@ std::string item(const std::string& name, const std::string& value) {
 }
 // The bar's full length is the longest step.
 std::string step_row(const StepTime& s, const StepVerdict& v, double all, double longest) {
-  const double floor = std::min(v.floor_seconds, s.seconds),
+  const double bound = std::min(v.lower_bound_seconds, s.seconds),
                scale = longest > 0 ? 100 / longest : 0;
   return "<tr>" + cell(html_escaped(s.name)) + "<td class=\"left\">" + s.lane + "</td>" +
          cell(fmt::format("{:.3f}", s.seconds * 1e3)) +
-         cell(v.floor_seconds > 0 ? fmt::format("{:.3f}", v.floor_seconds * 1e3) : "") +
+         cell(v.lower_bound_seconds > 0 ? fmt::format("{:.3f}", v.lower_bound_seconds * 1e3) : "") +
          cell(fmt::format("{:.1f} %", all > 0 ? 100 * s.seconds / all : 0)) +
          cell(fmt::format("<span class=\"bar\"><i class=\"f\" style=\"width:{:.1f}%\"></i><i "
                           "class=\"r\" style=\"width:{:.1f}%\"></i></span>",
-                          floor * scale, (s.seconds - floor) * scale)) +
+                          bound * scale, (s.seconds - bound) * scale)) +
          words(v.words) + "</tr>\n";
 }
 std::string megabytes(double bytes) { return fmt::format("{:.3f}", bytes * 1e-6); }
@@ -92,7 +92,7 @@ void HtmlReport::failed(const std::string& why) {
   write();
 }
 
-// Beside its place, then there.
+// Written under a temporary name, then renamed.
 void HtmlReport::write() {
   const std::string half = path_ + ".part";
   std::filesystem::remove(half);
@@ -191,8 +191,8 @@ std::string HtmlReport::step_section() const {
     longest = std::max(longest, s.seconds);
   }
   const std::string head =
-      "<tr><th>step</th><th class=\"left\">lane</th><th>ms</th><th>floor, ms</th><th>share</th><th "
-      "class=\"left\">floor and time</th><th class=\"left\">verdict</th></tr>\n";
+      "<tr><th>step</th><th class=\"left\">lane</th><th>ms</th><th>lower bound, ms</th>"
+      "<th>share</th><th class=\"left\">lower bound and time</th><th class=\"left\">verdict</th></tr>\n";
   std::string large = head, small = head;
   int small_steps = 0;
   double small_seconds = 0;
@@ -204,9 +204,8 @@ std::string HtmlReport::step_section() const {
   }
   std::string text = fmt::format(
       "<p><b>Bound by {}.</b> What would help: {}.</p>\n<p class=\"soft\">Mean of {} iterations, "
-      "rank "
-      "0; {:.3f} ms of steps. Floors: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s of a copy, "
-      "measured behind the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
+      "rank 0; {:.3f} ms of steps. Lower bounds: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s "
+      "of a copy, measured after the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
       html_escaped(verdict.bound), html_escaped(verdict.change), steps_.iterations, all * 1e3,
       steps_.rates.flops * 1e-9, steps_.rates.bytes * 1e-9, large);
   if (small_steps > 0)
@@ -247,7 +246,7 @@ std::string HtmlReport::vocabulary_section() const {
     }
   std::string rows =
       header({"layer", "rows", "most rows", "keys counted", "rows that came", "left unused",
-              "left as rare", "left as small", "left for room", "requests without a row"});
+              "left as rare", "left as small", "evicted when full", "requests without a row"});
   for (const auto& [name, n] : last) {
     rows += "<tr>" + cell(html_escaped(name));
     for (const int64_t number : {n.rows, most[name], n.candidates, n.inserted, n.expired, n.rare,

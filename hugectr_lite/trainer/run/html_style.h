@@ -3,7 +3,7 @@
 
 namespace hlite::trainer {
 
-// Colours: series are told apart by people who do not see red from green, on light and dark.
+// Colours: series are distinguishable for people who do not see red from green, on light and dark.
 inline constexpr const char* kReportStyle = R"css(
 :root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--ink:#16202c;--soft:#5b6776;--line:#dfe3e8;
 --s0:#1f6fb2;--s1:#d9730d;--floor:#1f6fb2;--rest:#c9dcee;--good:#1a7f4b;--bad:#b3261e;--live:#8a6100}

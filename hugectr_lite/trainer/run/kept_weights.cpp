@@ -19,21 +19,21 @@ static std::vector<TensorRef> joined(std::vector<TensorRef> weights,
 void KeptWeights::keep(const std::string& name) {
   std::string path;
   if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->snapshot(name);
-  trainer_.model().settle();
+  trainer_.model().synchronize();
   std::vector<TensorRef> tensors = weights_of(trainer_.model());
   if (with_states_) tensors = joined(std::move(tensors), states_of(trainer_.model()));
   struct {
     FileSum sum;
     int64_t length;
-  } told{.sum = trainer_.write_tensors(path, tensors), .length = std::ssize(path)};
+  } written{.sum = trainer_.write_tensors(path, tensors), .length = std::ssize(path)};
   const comm::RankContext& ranks = trainer_.ranks();
   if (ranks.ranks() > 1) {
     const Exec exec = trainer_.exec();
-    ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&told, 1)), 0);
-    path.resize(static_cast<size_t>(told.length));
+    ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&written, 1)), 0);
+    path.resize(static_cast<size_t>(written.length));
     ranks.world->broadcast(exec, std::as_writable_bytes(std::span(path)), 0);
   }
-  adopt(std::make_unique<ReadFile>(path), told.sum);
+  adopt(std::make_unique<ReadFile>(path), written.sum);
   if (ranks.ranks() > 1) ranks.world->barrier();  // all have it open
 }
 
@@ -45,7 +45,7 @@ void KeptWeights::adopt(std::unique_ptr<ReadFile> file, const FileSum& sum) {
 void KeptWeights::load() {
   HLITE_CHECK(file_ != nullptr, "no weights are kept");
   Model& model = trainer_.model();
-  model.settle();
+  model.synchronize();
   std::vector<TensorRef> tensors = weights_to_read(model, *file_);
   if (with_states_)
     tensors = joined(std::move(tensors), states_to_read(model, *file_, trainer_.iteration()));

@@ -1,7 +1,7 @@
 // KeptWeights: a copy of a model's weights in a file, with the optimizer's states if training is to
-// go on from it, which comes back to the bit. It is read
-// through the descriptor that was opened when it was written, so another file of that name cannot
-// come back in its place, and its checksum is compared.
+// go on from it, which comes back to the bit. It is read through the descriptor that was opened
+// when it was written, so another file of that name cannot come back in its place, and its checksum
+// is compared.
 #pragma once
 
 #include <memory>

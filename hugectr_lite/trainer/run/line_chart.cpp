@@ -10,7 +10,7 @@ namespace hlite::trainer {
 namespace {
 
 constexpr double kWidth = 560, kHeight = 260, kLeft = 62, kRight = 14, kTop = 14, kBottom = 42;
-constexpr size_t kMostPoints = 1000;  // of a line: more than there are pixels
+constexpr size_t kMaxPoints = 1000;  // of a line: more than there are pixels
 
 struct AxisRange {
   double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -40,9 +40,9 @@ class Axes {
     empty_ = x_.low > x_.high;
     if (empty_) return;
     if (chart.from_zero) y_.take(0);
-    const double room = std::max((y_.high - y_.low) * 0.06, std::abs(y_.high) * 1e-3 + 1e-12);
-    y_.high += room;
-    if (!chart.from_zero || y_.low < 0) y_.low -= room;
+    const double margin = std::max((y_.high - y_.low) * 0.06, std::abs(y_.high) * 1e-3 + 1e-12);
+    y_.high += margin;
+    if (!chart.from_zero || y_.low < 0) y_.low -= margin;
     if (x_.low == x_.high) x_.low -= 1, x_.high += 1;
   }
   [[nodiscard]] bool empty() const { return empty_; }
@@ -73,8 +73,7 @@ class Axes {
 
 std::string line_svg(const ChartLine& line, size_t index, const Axes& axes) {
   // A piece of many points shows its lowest and highest: spikes stay.
-  const size_t piece =
-      std::max<size_t>(1, (2 * line.points.size() + kMostPoints - 1) / kMostPoints);
+  const size_t piece = std::max<size_t>(1, (2 * line.points.size() + kMaxPoints - 1) / kMaxPoints);
   std::vector<std::pair<double, double>> shown;
   for (size_t begin = 0; begin < line.points.size(); begin += piece) {
     const auto first = line.points.begin() + static_cast<std::ptrdiff_t>(begin);

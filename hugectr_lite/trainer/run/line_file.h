@@ -9,7 +9,7 @@
 
 namespace hlite::trainer {
 
-// Shortest text that reads back as the same double; "null" for what JSON has no number for.
+// Shortest text that reads back as the same double; "null" for NaN and infinity.
 std::string json_number(double x);
 inline std::string json_number(const std::optional<double>& x) {
   return x ? json_number(*x) : "null";

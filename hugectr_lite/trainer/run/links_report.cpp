@@ -7,8 +7,8 @@
 
 namespace hlite::trainer {
 
-void tell_links(const cuda::Backend& gpu, const comm::DeviceCommunicator& ranks,
-                Progress& progress) {
+void report_links(const cuda::Backend& gpu, const comm::DeviceCommunicator& ranks,
+                  Progress& progress) {
   const comm::PeerLinks links(gpu, ranks.devices());
   progress.line(ranks.describe());
   if (const std::string matrix = links.matrix(); !matrix.empty())

@@ -12,8 +12,8 @@
 namespace hlite::trainer {
 
 // At the start of a run on several GPUs: their links, and a warning where some are slow.
-void tell_links(const cuda::Backend& gpu, const comm::DeviceCommunicator& ranks,
-                Progress& progress);
+void report_links(const cuda::Backend& gpu, const comm::DeviceCommunicator& ranks,
+                  Progress& progress);
 
 // `train --links`: the links of the config's GPUs with their rates, measured now; takes 16 MB of
 // each for a moment, and trains nothing. Throws DeviceError where there are no such GPUs.

@@ -1,4 +1,4 @@
-// Rates that this machine reaches, measured in a moment: the floors of a step's time.
+// Rates that this machine reaches, measured in a moment: they give lower bounds of step times.
 #pragma once
 
 #include "hugectr_lite/core/exec.h"

@@ -72,7 +72,7 @@ std::string host_report(const MemoryOfRun& run, Lines& reasons) {
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("sorting workspace", m.workspace) +
           line("batches and evaluation", m.batch + data);
-  const int64_t here = solver.most_ranks_of_a_node();
+  const int64_t here = solver.max_ranks_of_a_node();
   const int64_t total = (m.total() + data) * here, available = available_memory_bytes();
   text += line(here > 1 ? fmt::format("total of {} ranks", here) : "total", total,
                available_text(available));
@@ -105,13 +105,13 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("input buffers, two sets", m.batch) +
           line("sparse-update workspace", m.workspace, about) + line("matmul workspace", m.matmul);
-  const bool many = run.eval_samples > ops::GpuMetrics::kMostSamples;
+  const bool many = run.eval_samples > ops::GpuMetrics::kMaxSamples;
   const int64_t evaluation =
       run.eval_samples == 0 || many ? 0 : GpuEvaluation::device_bytes(gpu, run.eval_samples);
   const int64_t needed = m.total();
-  // Without room for it the CPU computes the metrics.
+  // If it does not fit, the CPU computes the metrics.
   const bool on_host = many || (here && needed + evaluation > free);
-  const std::string left = "no room: the CPU computes the metrics";
+  const std::string left = "too little memory: the CPU computes the metrics";
   text += line("evaluation scores and metrics", evaluation, on_host ? left : about);
   text += line("total", needed + (on_host ? 0 : evaluation),
                here ? fmt::format("({} of {} free)", bytes_text(free), bytes_text(total)) : "");
@@ -126,7 +126,7 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
         "memory",
         bytes_text(needed), bytes_text(free), bytes_text(needed - free),
         largest_tables(table_sizes(run.model))));
-  const int64_t of_node = host + rows * solver.most_ranks_of_a_node();
+  const int64_t of_node = host + rows * solver.max_ranks_of_a_node();
   if (of_node > available)
     reasons.push_back(fmt::format("memory: {} needed for {}batches and evaluation, {} available",
                                   bytes_text(of_node), rows > 0 ? "rows of tables, " : "",
@@ -136,7 +136,7 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
 
 }  // namespace
 
-int64_t bytes_beside_model(const MemoryOfRun& run) { return data_bytes(run) + scores_bytes(run); }
+int64_t bytes_outside_model(const MemoryOfRun& run) { return data_bytes(run) + scores_bytes(run); }
 
 std::string memory_report(const MemoryOfRun& run, Lines& reasons) {
   return run.model.gpu() ? device_report(run, reasons) : host_report(run, reasons);

@@ -19,7 +19,7 @@ struct MemoryOfRun {
 };
 
 // Bytes of host memory of one rank for batches that are read ahead, kept samples and scores.
-int64_t bytes_beside_model(const MemoryOfRun& run);
+int64_t bytes_outside_model(const MemoryOfRun& run);
 
 // Table by table and kind by kind, of a run on the CPU or, where the model is made for one, on the
 // current device. What is missing is added to `reasons`. Throws DeviceError when the device fails.

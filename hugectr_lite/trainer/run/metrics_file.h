@@ -4,18 +4,19 @@
 //    "wait_share":0.001}, "loss": the mean since the line before, "batch_loss": of this iteration
 //   {"event":"eval","iter":100,"auc":0.78,"loss":0.53,"samples":8192,"seconds":0.1}
 //   {"event":"gpu","iter":50,"watts":605.2,"joules":1810.5,"gpus":[{"device":0,"watts":310.1,
-//    "sm_mhz":1755,"memory_mhz":2619,"celsius":61,"slowed_by":["power limit"]},..]}, behind a
-//    "train" on GPUs whose driver tells (gpu_monitor.h); what it does not tell is left out
+//    "sm_mhz":1755,"memory_mhz":2619,"celsius":61,"slowed_by":["power limit"]},..]}, after a
+//    "train" on GPUs whose driver reports it (gpu_monitor.h); missing values are left out
 //   {"event":"progressive","file":"day_02.bin",...}, as "eval", of a file of a folder that is
 //    followed, before it is trained on
 //   {"event":"test",...}, as "eval", of test_source, with the weights that are kept in the end
 //   {"event":"end","iter":300,"samples":76800,"seconds":9.1,"samples_per_s":..,"peak_rss_bytes":..,
-//    "reason":"max_iter"|"epochs"|"target"|"interrupted"|"early_stop"|"end_of_data"[,"gpu_joules":..]}
+//    "reason":"max_iter"|"epochs"|"target"|"interrupted"|"early_stop"|"end_of_data"
+//    [,"gpu_joules":..]}
 //
 //   {"event":"tables","iterations":300,"decision":["embedding_memory \"auto\": .."],"layers":[{
 //    "layer":"emb","first_tier":"memory","second_tier":"the disk /nvme","rows":187767399,
-//    "resident_rows":7812500,"row_bytes":512,"resident_share":0.979,"read_rows":270.5,"written_rows":268.1,
-//    "read_bytes":1.1e6,"written_bytes":1.4e5,"expected_resident_share":0.981,
+//    "resident_rows":7812500,"row_bytes":512,"resident_share":0.979,"read_rows":270.5,
+//    "written_rows":268.1,"read_bytes":1.1e6,"written_bytes":1.4e5,"expected_resident_share":0.981,
 //    "expected_read_bytes":..,"expected_written_bytes":..},..]}, with solver.embedding_memory: of
 //    training on rank 0, rows and bytes of an iteration; what is not known is left out
 //   {"event":"vocabulary","iter":2000,"layers":[{"layer":"emb","rows":81000,"candidates":5200,

@@ -21,7 +21,7 @@ std::string quoted(const std::string& text) { return nlohmann::json(text).dump()
 bool is_dcnv2(const config::TrainConfig& config) {
   if (config.solver.benchmark == config::Benchmark::kNone)
     raise<ConfigError>(
-        "--mllog: expected solver.benchmark \"dlrm\" or \"dlrm_dcnv2\" in the config, found none");
+        "--mllog: solver.benchmark (\"dlrm\" or \"dlrm_dcnv2\") is required in the config");
   return config.solver.benchmark == config::Benchmark::kDlrmDcnv2;
 }
 

@@ -1,6 +1,6 @@
 // A run as MLPerf's log: lines ":::MLLOG {json}", as mlperf-logging's compliance checker takes
 // them. Rules: mlcommons/training_policies, training rules 1.0 to 2.1 for "dlrm", 3.0 to 5.x for
-// "dlrm_dcnv2"; keys and what is asked of them: mlcommons/logging, compliance_checker.
+// "dlrm_dcnv2"; keys and their rules: mlcommons/logging, compliance_checker.
 //
 // All that describes the run stands before init_stop (rules 2.0 want the division there), nothing
 // of the data is read before run_start. Epochs count as each benchmark's rules say: dlrm's first is
@@ -52,7 +52,7 @@ class MllogFile final : public RunRecord {
   LineFile file_;
   Stage stage_ = Stage::kInit;
   ReadyEvent ready_;
-  int64_t last_iter_ = 0;  // that was told of
+  int64_t last_iter_ = 0;  // that was reported
   bool target_reached_ = false;
 };
 

@@ -21,13 +21,13 @@ namespace hlite::trainer {
 std::string needs_cpu(const config::TrainConfig& config) {
   const int64_t ranks = config.solver.ranks();
   if (ranks == 1) return "";
-  if (ranks > kernels::kMostGpus)
+  if (ranks > kernels::kMaxGpus)
     return fmt::format("at most {} GPUs train together, and the config has {} ranks",
-                       kernels::kMostGpus, ranks);
-  if (const int64_t most = comm::under_mpirun() ? config.solver.most_ranks_of_a_node() : ranks;
-      most > kernels::kMostPeers)
+                       kernels::kMaxGpus, ranks);
+  if (const int64_t most = comm::under_mpirun() ? config.solver.max_ranks_of_a_node() : ranks;
+      most > kernels::kMaxPeers)
     return fmt::format("at most {} GPUs of a process train together, and the config has {}",
-                       kernels::kMostPeers, most);
+                       kernels::kMaxPeers, most);
   if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == '1')
     return "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other for ever";
   return "";
@@ -39,7 +39,7 @@ int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank) {
                    [static_cast<size_t>(topology.local_of(rank.rank))];
 }
 
-// The highest number of a GPU that the config asks for.
+// The highest number of a GPU in the config.
 static int highest_gpu(const config::SolverConfig& solver) {
   int highest = 0;
   for (const auto& row : solver.gpu)

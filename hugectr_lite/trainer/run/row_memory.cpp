@@ -40,7 +40,7 @@ Model model_for(const RowMemorySetup& s, const RowTiers& tiers) {
 
 // Ranks that share the memory of a machine: as threads of this process all of them.
 int64_t ranks_here(const config::TrainConfig& config) {
-  return comm::under_mpirun() ? config.solver.most_ranks_of_a_node() : config.solver.ranks();
+  return comm::under_mpirun() ? config.solver.max_ranks_of_a_node() : config.solver.ranks();
 }
 
 // Bytes of the rows, with their optimizer states, that rank `rank` owns.
@@ -74,7 +74,7 @@ int64_t samples_in(const config::TrainConfig& config, const Model& model, const 
 }
 
 // Bytes of host memory that a rank needs in addition to its model.
-int64_t bytes_beside(const RowMemorySetup& s, const Model& model) {
+int64_t bytes_outside(const RowMemorySetup& s, const Model& model) {
   if (s.options.without_data) return 0;
   MemoryOfRun run{.config = s.config, .model = model, .threads = s.threads};
   if (!s.config.data.follow)
@@ -83,7 +83,7 @@ int64_t bytes_beside(const RowMemorySetup& s, const Model& model) {
     run.eval_samples =
         std::min(s.config.solver.eval_samples(),
                  samples_in(s.config, model, s.config.data.eval_source, data::Split::kEval));
-  return bytes_beside_model(run);
+  return bytes_outside_model(run);
 }
 
 std::vector<std::string> folder_paths(const RowMemorySetup& s) {
@@ -108,7 +108,7 @@ std::vector<std::string> folder_paths(const RowMemorySetup& s) {
   return paths;
 }
 
-// The first local folder with enough room; else the local one with the most; else another one, but
+// The first local folder with enough space; else the local one with the most; else another one, but
 // not one that is memory.
 const ScratchFolder* choose_folder(const std::vector<ScratchFolder>& folders, int64_t bytes) {
   const ScratchFolder* best = nullptr;
@@ -133,16 +133,16 @@ int64_t largest_files(const RowMemorySetup& s, const Model& model) {
 
 // Gives the host `for_rows` bytes for rows and puts the others on a disk. Sets the folder and what
 // is to be warned of. Returns the folder's free bytes.
-int64_t add_disk(const RowMemorySetup& s, const MachineRoom& room, int64_t for_rows,
+int64_t add_disk(const RowMemorySetup& s, const AvailableMemory& available, int64_t for_rows,
                  RowMemoryDecision& decision) {
   config::EmbeddingMemoryConfig& memory = *decision.tiers.memory;
   memory.host_gb = static_cast<double>(for_rows) * 1e-9;
   memory.disk = ".";
   const int64_t files = largest_files(s, model_for(s, decision.tiers));
-  const ScratchFolder* const folder = choose_folder(room.folders, files);
+  const ScratchFolder* const folder = choose_folder(available.folders, files);
   if (!folder) {
     std::vector<std::string> looked_at;
-    for (const ScratchFolder& f : room.folders) looked_at.push_back(f.path);
+    for (const ScratchFolder& f : available.folders) looked_at.push_back(f.path);
     raise<ConfigError>(
         "solver.embedding_memory \"auto\": expected a folder on a disk for {} of rows, found none "
         "among {}; name one as solver.embedding_memory.disk",
@@ -153,27 +153,28 @@ int64_t add_disk(const RowMemorySetup& s, const MachineRoom& room, int64_t for_r
   return folder->disk.free_bytes;
 }
 
-RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const MachineRoom& room,
+RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const AvailableMemory& available,
                                 const Model& whole, RowMemoryDecision decision) {
-  const int64_t here = ranks_here(s.config), usable = share_of(room.host_bytes, kHostShare),
+  const int64_t here = ranks_here(s.config), usable = share_of(available.host_bytes, kHostShare),
                 rest = here * (memory_of(whole).total() - row_bytes_of(whole, s.ranks.rank) +
-                               bytes_beside(s, whole)),
+                               bytes_outside(s, whole)),
                 rows = row_bytes_here(whole);
   if (rest + rows <= usable) {
     decision.lines.push_back(fmt::format("{}all rows are in memory: {} needed, {} available", kAuto,
-                                         bytes_text(rest + rows), bytes_text(room.host_bytes)));
+                                         bytes_text(rest + rows),
+                                         bytes_text(available.host_bytes)));
     return decision;
   }
   require_local_updates(whole);
   const int64_t for_rows = std::max<int64_t>(0, usable - rest);
   config::EmbeddingMemoryConfig& memory = decision.tiers.memory.emplace();
   memory.automatic = true;
-  const int64_t free = add_disk(s, room, for_rows, decision);
+  const int64_t free = add_disk(s, available, for_rows, decision);
   decision.lines.push_back(fmt::format(
       "{}rows and their optimizer states take {}, the rest of the run {}, and {} are available: "
       "{} hold rows (host_gb {:.3f}), and the others are on the disk {} ({} free)",
-      kAuto, bytes_text(rows), bytes_text(rest), bytes_text(room.host_bytes), bytes_text(for_rows),
-      memory.host_gb, memory.disk, bytes_text(free)));
+      kAuto, bytes_text(rows), bytes_text(rest), bytes_text(available.host_bytes),
+      bytes_text(for_rows), memory.host_gb, memory.disk, bytes_text(free)));
   return decision;
 }
 
@@ -184,7 +185,7 @@ bool may_use_disk(const Model& model) {
                                             [](const auto& e) { return e->hashed(); });
 }
 
-RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room,
+RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& available,
                                 const Model& whole, RowMemoryDecision decision) {
   if (s.gpu == &absent_gpu()) {
     decision.lines.push_back(
@@ -193,18 +194,19 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room
   }
   const MemoryEstimate m = memory_of(whole);
   const int64_t needed = whole.buffers().device_bytes() + m.workspace + m.matmul,
-                usable = share_of(room.gpu_bytes, kGpuShare),
+                usable = share_of(available.gpu_bytes, kGpuShare),
                 own = row_bytes_of(whole, s.ranks.rank), rows = row_bytes_here(whole),
-                host = share_of(room.host_bytes, kHostShare);
+                host = share_of(available.host_bytes, kHostShare);
   if (needed <= usable) {
     decision.lines.push_back(
         fmt::format("{}all rows are in the memory of the GPU: {} needed, {} "
                     "free",
-                    kAuto, bytes_text(needed), bytes_text(room.gpu_bytes)));
+                    kAuto, bytes_text(needed), bytes_text(available.gpu_bytes)));
     return decision;
   }
   require_local_updates(whole);
-  const int64_t beside = ranks_here(s.config) * bytes_beside(s, whole), host_needed = rows + beside;
+  const int64_t outside = ranks_here(s.config) * bytes_outside(s, whole),
+                host_needed = rows + outside;
   const bool disk = host_needed > host && may_use_disk(whole);
   if (host_needed > host && !disk)
     raise<ConfigError>(
@@ -216,43 +218,41 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room
   memory.automatic = true;
   memory.gpu_gb = static_cast<double>(for_rows) * 1e-9;
   if (disk) {
-    const int64_t in_host = std::max<int64_t>(0, host - beside),
-                  free = add_disk(s, room, in_host, decision);
+    const int64_t in_host = std::max<int64_t>(0, host - outside),
+                  free = add_disk(s, available, in_host, decision);
     decision.lines.push_back(fmt::format(
         "{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), {} of {} "
-        "available "
-        "on the host hold rows in page-locked memory (host_gb {:.3f}), and the others are on the "
-        "disk {} ({} free)",
-        kAuto, bytes_text(needed), bytes_text(room.gpu_bytes), bytes_text(for_rows), memory.gpu_gb,
-        bytes_text(in_host), bytes_text(room.host_bytes), memory.host_gb, memory.disk,
-        bytes_text(free)));
+        "available on the host hold rows in page-locked memory (host_gb {:.3f}), and the others "
+        "are on the disk {} ({} free)",
+        kAuto, bytes_text(needed), bytes_text(available.gpu_bytes), bytes_text(for_rows),
+        memory.gpu_gb, bytes_text(in_host), bytes_text(available.host_bytes), memory.host_gb,
+        memory.disk, bytes_text(free)));
     return decision;
   }
   static_cast<void>(model_for(s, decision.tiers));  // throws if that is too little
   decision.lines.push_back(
       fmt::format("{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), and "
-                  "all rows are in "
-                  "page-locked memory of the host ({} of {} available)",
-                  kAuto, bytes_text(needed), bytes_text(room.gpu_bytes), bytes_text(for_rows),
-                  memory.gpu_gb, bytes_text(rows), bytes_text(room.host_bytes)));
+                  "all rows are in page-locked memory of the host ({} of {} available)",
+                  kAuto, bytes_text(needed), bytes_text(available.gpu_bytes), bytes_text(for_rows),
+                  memory.gpu_gb, bytes_text(rows), bytes_text(available.host_bytes)));
   return decision;
 }
 
 }  // namespace
 
-MachineRoom room_of_machine(const RowMemorySetup& s) {
-  MachineRoom room;
-  room.host_bytes = available_memory_bytes();
+AvailableMemory available_memory(const RowMemorySetup& s) {
+  AvailableMemory available;
+  available.host_bytes = available_memory_bytes();
   if (s.gpu && s.gpu != &absent_gpu()) {
     int64_t total = 0;
-    s.gpu->memory_info(&room.gpu_bytes, &total);
+    s.gpu->memory_info(&available.gpu_bytes, &total);
   }
   for (const std::string& path : folder_paths(s))
-    room.folders.push_back({path, look_at_folder(path)});
-  if (!s.ranks.world || s.ranks.ranks() == 1) return room;
+    available.folders.push_back({path, inspect_folder(path)});
+  if (!s.ranks.world || s.ranks.ranks() == 1) return available;
   // Numbers of which the least of all processes counts.
-  std::vector<int64_t> own = {room.host_bytes, room.gpu_bytes};
-  for (const ScratchFolder& f : room.folders)
+  std::vector<int64_t> own = {available.host_bytes, available.gpu_bytes};
+  for (const ScratchFolder& f : available.folders)
     own.insert(own.end(),
                {f.disk.free_bytes, f.disk.usable ? 1 : 0, -static_cast<int64_t>(f.disk.kind)});
   const std::vector<int64_t> all = comm::gather_lists(s.ranks, own, comm::kEveryRank);
@@ -261,15 +261,15 @@ MachineRoom room_of_machine(const RowMemorySetup& s) {
     for (size_t at = i; at < all.size(); at += own.size()) value = std::min(value, all[at]);
     return value;
   };
-  room.host_bytes = least(0);
-  room.gpu_bytes = least(1);
-  for (size_t f = 0; f < room.folders.size(); ++f) {
-    DiskFolder& disk = room.folders[f].disk;
+  available.host_bytes = least(0);
+  available.gpu_bytes = least(1);
+  for (size_t f = 0; f < available.folders.size(); ++f) {
+    DiskFolder& disk = available.folders[f].disk;
     disk.free_bytes = least(2 + 3 * f);
     disk.usable = least(3 + 3 * f) == 1;
     disk.kind = static_cast<FolderKind>(-least(4 + 3 * f));
   }
-  return room;
+  return available;
 }
 
 std::vector<std::string> folder_warnings(const std::string& path, const DiskFolder& folder,
@@ -284,8 +284,7 @@ std::vector<std::string> folder_warnings(const std::string& path, const DiskFold
   if (folder.kind == FolderKind::kMemory)
     warnings.push_back(
         fmt::format("solver.embedding_memory: {} is memory ({}), which rows on a disk are to "
-                    "spare; a folder of "
-                    "a local disk is meant",
+                    "spare; a folder of a local disk is meant",
                     path, folder.file_system.empty() ? "on another node" : folder.file_system));
   if (bytes > folder.free_bytes)
     warnings.push_back(fmt::format(
@@ -295,7 +294,7 @@ std::vector<std::string> folder_warnings(const std::string& path, const DiskFold
   return warnings;
 }
 
-RowMemoryDecision decide_row_memory(const RowMemorySetup& s, const MachineRoom& room) {
+RowMemoryDecision decide_row_memory(const RowMemorySetup& s, const AvailableMemory& available) {
   const auto& wanted = s.config.solver.embedding_memory;
   RowMemoryDecision decision;
   if (!wanted) return decision;
@@ -304,17 +303,18 @@ RowMemoryDecision decide_row_memory(const RowMemorySetup& s, const MachineRoom& 
     if (wanted->disk.empty()) return decision;
     const Model model = model_for(s, decision.tiers);
     const std::string folder = s.config.resolve(wanted->disk);
-    decision.warnings = folder_warnings(folder, look_at_folder(folder), largest_files(s, model));
+    decision.warnings = folder_warnings(folder, inspect_folder(folder), largest_files(s, model));
     return decision;
   }
   const Model whole = model_for(s, {});
-  return s.gpu ? decide_on_gpu(s, room, whole, std::move(decision))
-               : decide_on_cpu(s, room, whole, std::move(decision));
+  return s.gpu ? decide_on_gpu(s, available, whole, std::move(decision))
+               : decide_on_cpu(s, available, whole, std::move(decision));
 }
 
 RowMemoryDecision decide_row_memory(const RowMemorySetup& s) {
   const auto& wanted = s.config.solver.embedding_memory;
-  return decide_row_memory(s, wanted && wanted->automatic ? room_of_machine(s) : MachineRoom{});
+  return decide_row_memory(s,
+                           wanted && wanted->automatic ? available_memory(s) : AvailableMemory{});
 }
 
 }  // namespace hlite::trainer

@@ -29,20 +29,20 @@ struct RowMemorySetup {
   comm::RankContext ranks = {};
 };
 
-// The room for a run: the minimum over all machines and GPUs that it uses.
+// The memory available for a run: the minimum over all machines and GPUs that it uses.
 struct ScratchFolder {
   std::string path;
   DiskFolder disk;
 };
-struct MachineRoom {
+struct AvailableMemory {
   int64_t host_bytes = 0, gpu_bytes = 0;    // available; gpu_bytes: of each GPU
   std::vector<ScratchFolder> folders = {};  // where rows may go, the best place first
 };
 // Collective if there are other processes.
-MachineRoom room_of_machine(const RowMemorySetup& setup);
+AvailableMemory available_memory(const RowMemorySetup& setup);
 
 // Throws ConfigError if the machine has too little for any way to train.
-RowMemoryDecision decide_row_memory(const RowMemorySetup& setup, const MachineRoom& room);
+RowMemoryDecision decide_row_memory(const RowMemorySetup& setup, const AvailableMemory& available);
 // Decides for this machine; an empty decision if the config has no embedding_memory. Collective if
 // there are other processes.
 RowMemoryDecision decide_row_memory(const RowMemorySetup& setup);

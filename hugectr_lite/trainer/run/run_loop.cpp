@@ -1,5 +1,5 @@
 // The part of `train` around a TrainingLoop: its messages before and after, and the files that its
-// options ask for at the end.
+// options request at the end.
 #include <algorithm>
 #include <cstdio>
 
@@ -36,12 +36,12 @@ void announce(Trainer& trainer, bool keeps_model) {
     static_cast<void>(outputs->snapshot(""));  // claims their place now
   if (!keeps_model)
     trainer.progress().line(
-        "the trained model will not be kept: no --save, no --export and no snapshot was asked for");
+        "the trained model will not be kept: no --save, no --export and no snapshot was requested");
   if (const std::string text = precision_text(trainer.model()); !text.empty())
     trainer.progress().line(text);
   const Evaluator* const evaluator = trainer.evaluator();
-  trainer.records().tell(&RunRecord::ready,
-                         ReadyEvent{.iter = trainer.iteration(),
+  trainer.records().notify(
+      &RunRecord::ready, ReadyEvent{.iter = trainer.iteration(),
                                     .last_iter = trainer.last_iteration(),
                                     .train_samples = trainer.source().samples(),
                                     .eval_samples = evaluator != nullptr ? evaluator->samples() : 0,
@@ -67,25 +67,26 @@ void report_end(Trainer& trainer, TrainingLoop& loop, EndReason reason, Clock::t
                 bool keeps_model) {
   if (trainer.ranks().ranks() > 1) {
     const TrafficReport report = trainer.traffic();
-    trainer.records().tell(&RunRecord::traffic, report.json());
+    trainer.records().notify(&RunRecord::traffic, report.json());
     if (trainer.options().traffic && trainer.ranks().rank == 0)
       std::fputs(report.text().c_str(), stdout);
   }
   const auto tables = trainer.table_tiers();
-  if (tables) trainer.records().tell(&RunRecord::tables, *tables);
+  if (tables) trainer.records().notify(&RunRecord::tables, *tables);
   const auto vocabulary = trainer.vocabulary();
-  if (vocabulary) trainer.records().tell(&RunRecord::vocabulary, *vocabulary);
+  if (vocabulary) trainer.records().notify(&RunRecord::vocabulary, *vocabulary);
   if (trainer.ranks().rank == 0)
-    if (const auto steps = trainer.step_times()) trainer.records().tell(&RunRecord::steps, *steps);
+    if (const auto steps = trainer.step_times())
+      trainer.records().notify(&RunRecord::steps, *steps);
   const int64_t trained = loop.trained();
   const double seconds = loop.train_seconds();
   const double rate = seconds > 0 ? static_cast<double>(trained) / seconds : 0;
   const auto replaced = loop.replaced_share();
-  trainer.records().tell(
+  trainer.records().notify(
       &RunRecord::ended,
       EndEvent{trainer.iteration(), trainer.samples(), seconds_since(begin), rate,
                peak_resident_bytes(), reason,
-               loop.gpus() ? loop.gpus()->look(trainer.iteration()).joules : std::nullopt,
+               loop.gpus() ? loop.gpus()->sample(trainer.iteration()).joules : std::nullopt,
                replaced});
   trainer.progress().line(fmt::format(
       "done after {} iterations ({}): {} samples in {}, {:.0f} samples/s", trainer.iteration(),
@@ -97,7 +98,7 @@ void report_end(Trainer& trainer, TrainingLoop& loop, EndReason reason, Clock::t
   }
   if (tables)
     for (size_t i = 0; i < tables->layers.size(); ++i)
-      trainer.progress().line(moved_text(tables->layers[i], tables->moved[i]));
+      trainer.progress().line(tier_traffic_text(tables->layers[i], tables->moved[i]));
   if (vocabulary)
     for (const std::string& line : vocabulary_texts(*vocabulary)) trainer.progress().line(line);
   if (!keeps_model && reason != EndReason::kInterrupted)
@@ -126,7 +127,7 @@ int Trainer::run() {
     return records_.lost_any() ? kExitData : kExitDone;
   } catch (const std::exception& e) {
     end_save();
-    records_.tell(&RunRecord::failed, std::string(e.what()));
+    records_.notify(&RunRecord::failed, std::string(e.what()));
     throw;
   }
 }

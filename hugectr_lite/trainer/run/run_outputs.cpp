@@ -206,34 +206,35 @@ bool RunOutputs::keeps_model(int64_t first, int64_t last) const {
          config_.solver.evaluation.early_stop || takes_snapshots(first, last);
 }
 
-void RunOutputs::expect_room(std::span<const TensorRef> weights, std::span<const TensorRef> states,
-                             int64_t first, int64_t last) const {
+void RunOutputs::check_free_space(std::span<const TensorRef> weights,
+                                  std::span<const TensorRef> states, int64_t first,
+                                  int64_t last) const {
   const int64_t model = bytes_of(weights), best = config_.solver.evaluation.early_stop ? model : 0,
                 whole = model + bytes_of(states) + best;
   struct FreeSpace {
     std::string directory;
     int64_t needed = 0;
   };
-  std::map<dev_t, FreeSpace> rooms;
+  std::map<dev_t, FreeSpace> file_systems;
   const auto need = [&](const std::string& path, int64_t bytes) {
     const std::string directory = parent_of(path).string();
     struct stat status {};
     if (bytes == 0 || stat(directory.c_str(), &status) != 0) return;
-    FreeSpace& room = rooms[status.st_dev];
-    room.directory = directory;
-    room.needed += bytes;
+    FreeSpace& space = file_systems[status.st_dev];
+    space.directory = directory;
+    space.needed += bytes;
   };
   if (!options_.save.empty()) need(options_.save, whole);
   if (!options_.export_path.empty()) need(options_.export_path, model);
   // The best weights are written next to those before.
   need(config_prefix_ + "0", 2 * best + (takes_snapshots(first, last) ? whole : 0));
-  for (const auto& [device, room] : rooms) {
+  for (const auto& [device, space] : file_systems) {
     struct statvfs system {};
-    if (statvfs(room.directory.c_str(), &system) != 0) continue;
+    if (statvfs(space.directory.c_str(), &system) != 0) continue;
     const auto free = static_cast<double>(system.f_bavail) * static_cast<double>(system.f_frsize);
-    if (static_cast<double>(room.needed) > free)
-      raise<FileError>("{}: expected room for {} of weights and optimizer states, found {} free",
-                       room.directory, bytes_text(room.needed),
+    if (static_cast<double>(space.needed) > free)
+      raise<FileError>("{}: expected {} of free space for weights and optimizer states, found {}",
+                       space.directory, bytes_text(space.needed),
                        bytes_text(static_cast<int64_t>(free)));
   }
 }

@@ -34,10 +34,10 @@ class RunOutputs {
   // trained weights.
   [[nodiscard]] bool takes_snapshots(int64_t first, int64_t last) const;
   [[nodiscard]] bool keeps_model(int64_t first, int64_t last) const;
-  // Throws FileError where a file system has less room than one copy of all that such a run of this
+  // Throws FileError if a file system has less space than one copy of all that such a run of this
   // model writes there, as far as that is known.
-  void expect_room(std::span<const TensorRef> weights, std::span<const TensorRef> states,
-                   int64_t first, int64_t last) const;
+  void check_free_space(std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                        int64_t first, int64_t last) const;
 
  private:
   // `path` is claimed for the place that the option names.

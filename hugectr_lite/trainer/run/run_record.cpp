@@ -32,7 +32,7 @@ std::vector<std::string> vocabulary_texts(const VocabularyEvent& event) {
     add(n.expired, "unused (steps_to_live)");
     add(n.rare, "rare (min_count)");
     add(n.small, "small (min_l2_norm)");
-    add(n.displaced, "for room (when_full)");
+    add(n.displaced, "when full (when_full)");
     texts.push_back(fmt::format(
         "iter {}  {}: {} rows, {} came and {} left in this run{}{}{}", event.iter, name, n.rows,
         n.inserted, n.evicted(), left,

@@ -121,9 +121,9 @@ class RunRecord {
 class RunRecords {
  public:
   void add(std::unique_ptr<RunRecord> record) { records_.push_back(std::move(record)); }
-  // tell(&RunRecord::train, event)
+  // notify(&RunRecord::train, event)
   template <typename... Parameters, typename... Arguments>
-  void tell(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
+  void notify(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
     for (size_t i = 0; i < records_.size();) try {
         (records_[i].get()->*event)(arguments...);
         ++i;
@@ -132,7 +132,7 @@ class RunRecords {
       }
   }
   // Returns true if one ended before the run: hours of training are worth more than a record of
-  // them, but whoever started the run must learn of it.
+  // them, but the user must learn of it.
   [[nodiscard]] bool lost_any() const { return lost_any_; }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMuchWaiting = 0.1;           // of the time: the reader is what bounds the run
 constexpr double kSmall = 0.01;                // of an iteration: not worth a word
-constexpr double kNear = 0.6, kHalfWay = 0.3;  // floor / time
+constexpr double kNear = 0.6, kHalfWay = 0.3;  // lower bound / time
 
 const char* name_of(StepBound bound) {
   switch (bound) {
@@ -58,11 +58,11 @@ StepVerdict verdict_of(const StepTime& step, const MachineRates& rates, double i
   }
   const double products = rates.flops > 0 ? step.flops / rates.flops : 0,
                memory = rates.bytes > 0 ? step.bytes / rates.bytes : 0;
-  v.floor_seconds = std::max(products, memory);
-  v.bound = v.floor_seconds == 0 ? StepBound::kNothing
-            : products > memory  ? StepBound::kProducts
-                                 : StepBound::kMemory;
-  const double reached = step.seconds > 0 ? v.floor_seconds / step.seconds : 0;
+  v.lower_bound_seconds = std::max(products, memory);
+  v.bound = v.lower_bound_seconds == 0 ? StepBound::kNothing
+            : products > memory        ? StepBound::kProducts
+                                       : StepBound::kMemory;
+  const double reached = step.seconds > 0 ? v.lower_bound_seconds / step.seconds : 0;
   if (share < kSmall)
     v.words = "small";
   else if (reached > 1)
@@ -71,9 +71,9 @@ StepVerdict verdict_of(const StepTime& step, const MachineRates& rates, double i
     v.words = fmt::format("close to what {} give{}", name_of(v.bound),
                           v.bound == StepBound::kMemory ? "s" : "");
   else if (reached >= kHalfWay)
-    v.words = fmt::format("half-way to its floor ({})", name_of(v.bound));
+    v.words = fmt::format("half-way to its lower bound ({})", name_of(v.bound));
   else
-    v.words = "far from its floor: random rows, or too little work for the threads";
+    v.words = "far from its lower bound: random rows, or too little work for the threads";
   return v;
 }
 

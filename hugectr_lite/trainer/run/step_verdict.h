@@ -1,4 +1,4 @@
-// The time of a run in words: which step, how far from its floor, what to change.
+// The time of a run in words: which step, how far from its lower bound, what to change.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ enum class StepBound { kProducts, kMemory, kExchange, kNothing };
 
 struct StepVerdict {
   StepBound bound = StepBound::kNothing;
-  double floor_seconds = 0;  // at the machine's rates; of an exchange unknown: 0
+  double lower_bound_seconds = 0;  // at the machine's rates; of an exchange unknown: 0
   std::string words;
 };
 // `iteration`: seconds of all steps.

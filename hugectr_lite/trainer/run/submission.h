@@ -1,4 +1,4 @@
-// The entries of a benchmark's log beside its numbers: who, where, under which rules.
+// The entries of a benchmark's log other than its numbers: submitter, system, rules.
 #pragma once
 
 #include <string>

@@ -114,9 +114,11 @@ TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int
   return row;
 }
 
-MovedData moved_data(const Model& model) { return {model.traffic(), model.batch().copied_bytes()}; }
+ModelTraffic model_traffic(const Model& model) {
+  return {model.traffic(), model.batch().copied_bytes()};
+}
 
-void add_moved(MovedData& sum, const MovedData& before, const MovedData& after) {
+void add_traffic(ModelTraffic& sum, const ModelTraffic& before, const ModelTraffic& after) {
   if (sum.steps.empty())
     for (const StepTraffic& step : before.steps) sum.steps.push_back({step.step, {}});
   for (size_t i = 0; i < after.steps.size(); ++i)
@@ -125,14 +127,14 @@ void add_moved(MovedData& sum, const MovedData& before, const MovedData& after) 
 }
 
 TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
-                              const MovedData& without, int64_t iterations, int64_t batch) {
+                              const ModelTraffic& without, int64_t iterations, int64_t batch) {
   const auto of_all = [&]<typename T>(const std::vector<T>& mine) {
     std::vector<T> all(mine.size() * static_cast<size_t>(ranks.ranks()));
     ranks.world->all_gather(exec, std::as_bytes(std::span(mine)),
                             std::as_writable_bytes(std::span(all)));
     return all;
   };
-  const MovedData now = moved_data(model);
+  const ModelTraffic now = model_traffic(model);
   std::vector<TrafficTotals> mine;
   for (size_t i = 0; i < now.steps.size(); ++i)
     mine.push_back(without.steps.empty() ? now.steps[i].totals

@@ -37,17 +37,17 @@ struct TrafficReport {
 TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int64_t batch);
 
 // Data that a model has exchanged and copied in so far, or in a part of its runs.
-struct MovedData {
+struct ModelTraffic {
   std::vector<StepTraffic> steps = {};
   int64_t host_to_device = 0;  // bytes
 };
-MovedData moved_data(const Model& model);
+ModelTraffic model_traffic(const Model& model);
 // sum += after - before.
-void add_moved(MovedData& sum, const MovedData& before, const MovedData& after);
+void add_traffic(ModelTraffic& sum, const ModelTraffic& before, const ModelTraffic& after);
 
 // Collective. What was moved in `iterations` training iterations of `batch` samples: all that the
 // model has moved less `without`, which it did elsewhere. The result is the same on all.
 TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
-                              const MovedData& without, int64_t iterations, int64_t batch);
+                              const ModelTraffic& without, int64_t iterations, int64_t batch);
 
 }  // namespace hlite::trainer

@@ -65,7 +65,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   }
   agree_on_start();
   if (rank.gpu) rank.gpu->use_device(gpu_of(config.solver, ranks_));
-  if (ranks_.devices && ranks_.rank == 0) tell_links(*rank.gpu, *ranks_.devices, progress_);
+  if (ranks_.devices && ranks_.rank == 0) report_links(*rank.gpu, *ranks_.devices, progress_);
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
   memory_lines_ = rank.memory.lines;
   for (const std::string& line : memory_lines_) progress_.line(line);
@@ -74,7 +74,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
                                    ModelRanks{.context = ranks_,
                                               .placements = std::move(rank.placements),
-                                              .wants_to_stop = InterruptGuard::requested,
+                                              .stop_request = InterruptGuard::requested,
                                               .tiers = std::move(rank.memory.tiers)},
                                    rank.gpu);
   for (const LayerTiers& tiers : tiers_of(*model_))
@@ -104,8 +104,8 @@ void Trainer::open_records() {
 void Trainer::leave_out(const std::vector<embedding::RowCacheCounts>& before) {
   const auto after = trainer::moved_rows(*model_);
   for (size_t i = 0; i < after.size(); ++i) {
-    rows_beside_[i] += after[i];
-    rows_beside_[i] -= before[i];
+    rows_outside_training_[i] += after[i];
+    rows_outside_training_[i] -= before[i];
   }
 }
 
@@ -115,7 +115,8 @@ std::optional<TablesEvent> Trainer::table_tiers() const {
                     .decision = memory_lines_,
                     .layers = tiers_of(*model_),
                     .moved = trainer::moved_rows(*model_)};
-  for (size_t i = 0; i < rows_beside_.size(); ++i) event.moved[i] -= rows_beside_[i];
+  for (size_t i = 0; i < rows_outside_training_.size(); ++i)
+    event.moved[i] -= rows_outside_training_[i];
   return event;
 }
 
@@ -126,7 +127,7 @@ embedding::RowCacheCounts Trainer::moved_rows() const {
   for (size_t i = 0; i < moved.size(); ++i) {
     if (tiers[i].is_lower) continue;
     sum += moved[i];
-    if (i < rows_beside_.size()) sum -= rows_beside_[i];
+    if (i < rows_outside_training_.size()) sum -= rows_outside_training_[i];
   }
   return sum;
 }
@@ -145,9 +146,9 @@ void Trainer::agree_on_start() {
 }
 
 bool Trainer::agree_to_stop() {
-  float wanted = InterruptGuard::requested() ? 1 : 0;
-  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&wanted, 1});
-  return wanted > 0;
+  float requests = InterruptGuard::requested() ? 1 : 0;
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&requests, 1});
+  return requests > 0;
 }
 
 void Trainer::open_data() {
@@ -179,10 +180,10 @@ void Trainer::start() {
   if (source_) pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
   if (evaluator_) evaluator_->allocate();
   restore();
-  rows_beside_ = trainer::moved_rows(*model_);
+  rows_outside_training_ = trainer::moved_rows(*model_);
   first_iteration_ = iteration_;
   const auto weights = weights_of(*model_), states = states_of(*model_);
-  if (outputs_) outputs_->expect_room(weights, states, iteration_, last_iteration_);
+  if (outputs_) outputs_->check_free_space(weights, states, iteration_, last_iteration_);
   if (options_.report.empty()) return;
   step_seconds_.resize(model_->train_plan().steps().size());
   if (!model_->executor().measure(model_->train_plan(), step_seconds_)) step_seconds_.clear();
@@ -302,7 +303,7 @@ void Trainer::evict_rows(const std::function<bool(const embedding::Eviction&)>& 
     const embedding::VocabularyRules* const rules = tables.vocabulary_rules();
     if (!rules || !due(rules->eviction)) continue;
     if (event.layers.empty()) {
-      model_->settle();
+      model_->synchronize();
       rows_before = trainer::moved_rows(*model_);
     }
     const int64_t interval = rules->eviction.interval;
@@ -312,12 +313,12 @@ void Trainer::evict_rows(const std::function<bool(const embedding::Eviction&)>& 
   if (event.layers.empty()) return;
   leave_out(rows_before);
   if (ranks_.devices) ranks_.world->barrier();  // before any rank's next run
-  records_.tell(&RunRecord::vocabulary, event);
+  records_.notify(&RunRecord::vocabulary, event);
   for (const std::string& line : vocabulary_texts(event)) progress_.line(line);
 }
 
 std::optional<VocabularyEvent> Trainer::vocabulary() {
-  model_->settle();
+  model_->synchronize();
   VocabularyEvent event{.iter = iteration_};
   for (const auto& layer : model_->layers().embeddings)
     if (layer->tables().vocabulary_rules())
@@ -345,9 +346,9 @@ std::optional<EvalResult> Trainer::evaluate() {
 
 bool Trainer::start_evaluation() {
   const auto rows_before = trainer::moved_rows(*model_);
-  const MovedData before = moved_data(*model_);
+  const ModelTraffic before = model_traffic(*model_);
   const bool whole = evaluator_->start([this] { return agree_to_stop(); });
-  add_moved(moved_in_evaluations_, before, moved_data(*model_));
+  add_traffic(evaluation_traffic_, before, model_traffic(*model_));
   leave_out(rows_before);
   return whole;
 }
@@ -355,8 +356,8 @@ bool Trainer::start_evaluation() {
 EvalResult Trainer::finish_evaluation() { return evaluator_->finish(); }
 
 TrafficReport Trainer::traffic() {
-  model_->settle();
-  return collect_traffic(exec(), *model_, ranks_, moved_in_evaluations_,
+  model_->synchronize();
+  return collect_traffic(exec(), *model_, ranks_, evaluation_traffic_,
                          iteration_ - first_iteration_, config_.solver.batchsize);
 }
 
@@ -366,7 +367,7 @@ std::optional<int64_t> Trainer::replaced_keys() {
 }
 
 EvalResult Trainer::test() {
-  model_->settle();
+  model_->synchronize();
   const auto rows_before = trainer::moved_rows(*model_);
   tester_->allocate();
   tester_->start();
@@ -377,7 +378,7 @@ EvalResult Trainer::test() {
 
 void Trainer::save(const std::string& directory, const PolicyState& policy) {
   const auto start = Clock::now();
-  model_->settle();
+  model_->synchronize();
   const auto rows_before = trainer::moved_rows(*model_);
   evict_for_checkpoint();
   const checkpoint::CheckpointMeta meta = this->meta(policy);
@@ -399,7 +400,7 @@ void Trainer::evict_for_checkpoint() {
 void Trainer::save_delta(const std::string& chain) {
   const auto start = Clock::now();
   HLITE_CHECK(resumed_ != nullptr, "{}: a delta without a checkpoint to begin from", chain);
-  model_->settle();
+  model_->synchronize();
   const auto rows_before = trainer::moved_rows(*model_);
   evict_for_checkpoint();
   checkpoint::DeltaSize size;
@@ -437,7 +438,7 @@ checkpoint::CheckpointMeta Trainer::meta(const PolicyState& policy) {
 }
 
 FileSum Trainer::write_tensors(const std::string& path, const std::vector<TensorRef>& tensors) {
-  model_->settle();
+  model_->synchronize();
   const auto rows_before = trainer::moved_rows(*model_);
   FileSum sum;
   write_collected(exec(), ranks_, {tensors}, [&](const auto& lists) {

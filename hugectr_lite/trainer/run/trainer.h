@@ -1,8 +1,8 @@
-// Trainer: trains the model of a config, step by step or in one go. What `train` does is run();
-// whoever wants to have a say between the steps goes
+// Trainer: trains the model of a config, step by step or in one go. `train` calls run(). A program
+// that acts between steps uses
 //
 //   Trainer trainer(config, options, rank);   // checks; takes no memory worth speaking of
-//   trainer.start();                          // memory, first values or a file's
+//   trainer.start();                          // memory, initial values or a file's
 //   while (!trainer.finished()) {
 //     trainer.step();
 //     if (trainer.iteration() % 100 == 0) use(trainer.batch_loss());
@@ -70,8 +70,9 @@ class Trainer {
   // finite: looked at whenever one is shown, evaluated or saved. Instead of all that follows.
   int run();
 
-  // Takes the memory and gives every weight its first value, or those of --init or --resume. Once,
-  // before all that follows. Throws DataError for files, DeviceError for a GPU without room.
+  // Allocates memory and gives every weight its initial value, or those of --init or --resume. Call
+  // once, before the functions below. Throws DataError for files, DeviceError for a GPU with too
+  // little memory.
   void start();
   // One iteration with the next batch of the training data, which begins again at its end. On a GPU
   // it has been issued when the call returns. Throws DataError when the data cannot be used.
@@ -111,8 +112,8 @@ class Trainer {
   void check_loss();
   void check_weights();
 
-  // Metrics over the evaluation set (eval_batches batches of batchsize_eval). Nothing when this
-  // process was asked to stop meanwhile. Throws DataError.
+  // Metrics over the evaluation set (eval_batches batches of batchsize_eval). Returns nullopt if a
+  // stop is requested meanwhile. Throws DataError.
   std::optional<EvalResult> evaluate();
   // The same in two halves, between which a GPU goes on training: false when given up.
   bool start_evaluation();
@@ -136,7 +137,7 @@ class Trainer {
   // Reports a snapshot that has been written in the background, or its failure, if it has ended
   // meanwhile. Not collective. Throws FileError as solver.on_save_error says.
   void check_save();
-  // The same after waiting for its end.
+  // The same after waiting for it to finish.
   void wait_for_save();
   // Writes what the weights differ by from those of the checkpoint that the run was resumed from,
   // as a link of the chain in a folder. REQUIRES resumed(). Throws DataError, FileError.
@@ -147,7 +148,7 @@ class Trainer {
   // rank 0.
   FileSum write_tensors(const std::string& path, const std::vector<TensorRef>& tensors);
 
-  // Returns true if any rank was asked to stop, when its last step ran or now; the same on all.
+  // Returns true if any rank has a stop request, in its last step or now; the same on all.
   [[nodiscard]] bool stop_requested() const { return model_->stop_requested(); }
   bool agree_to_stop();
   // Returns how long the steps of this rank's iterations took since start(), where --report asked
@@ -232,16 +233,17 @@ class Trainer {
     int64_t first_sample = 0, size = 0;
   } last_batch_;                      // of the last iteration
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
-  MovedData moved_in_evaluations_;
+  ModelTraffic evaluation_traffic_;
   struct PendingSave {
     std::string directory;
     int64_t iteration;
     ForkedTask task;
     double stopped_seconds = 0;  // of training
   };
-  std::optional<PendingSave> save_;                     // on rank 0, until it is reported
-  std::vector<std::string> memory_lines_;               // log lines of "embedding_memory": "auto"
-  std::vector<embedding::RowCacheCounts> rows_beside_;  // moved_rows() outside of training
+  std::optional<PendingSave> save_;        // on rank 0, until it is reported
+  std::vector<std::string> memory_lines_;  // log lines of "embedding_memory": "auto"
+  std::vector<embedding::RowCacheCounts>
+      rows_outside_training_;  // moved_rows() outside of training
 };
 
 }  // namespace hlite::trainer

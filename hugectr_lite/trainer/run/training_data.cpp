@@ -171,7 +171,7 @@ std::vector<checkpoint::CopiedFile> preparation_of(const config::TrainConfig& co
   const auto entry = data::find_manifest_of(source);
   if (!entry)
     raise<ConfigError>(
-        "--with-preparation: expected the manifest of csv_prep or criteo_prep beside {}, found "
+        "--with-preparation: expected the manifest of csv_prep or criteo_prep in the folder of {}, found "
         "none",
         source);
   const data::Manifest& m = entry->manifest;

@@ -94,7 +94,7 @@ void TrainingLoop::next_file() {
     return;
   }
   const int64_t iteration = trainer_.iteration();
-  trainer_.records().tell(&RunRecord::progressive, iteration, file, *result);
+  trainer_.records().notify(&RunRecord::progressive, iteration, file, *result);
   trainer_.progress().line(
       fmt::format("iter {}  {} before training: {}", iteration, file, evaluation_text(*result)));
   trainer_.open_file(file);
@@ -155,7 +155,7 @@ void TrainingLoop::show(bool event, bool display) {
     embedding::RowCacheCounts moved = here.moved;
     moved -= lap.moved;
     if (moved.lookups > 0) state_.resident_share = moved.resident_share();
-    trainer_.records().tell(&RunRecord::train, state_);
+    trainer_.records().notify(&RunRecord::train, state_);
     watch_gpus(/*for_the_record=*/true);
     trainer_.progress().display(state_);
     meter_.start_lap(now(), trained(), trainer_.source().wait_seconds());
@@ -188,21 +188,21 @@ void TrainingLoop::watch_gpus(bool for_the_record) {
   if (!gpus_ || !gpus_->watches()) return;
   if (!for_the_record && seconds_since(watched_) < kSecondsBetweenReadings) return;
   watched_ = Clock::now();
-  const GpuEvent event = gpus_->look(state_.iter);
+  const GpuEvent event = gpus_->sample(state_.iter);
   state_.watts = event.watts;
   state_.celsius = std::nullopt;
   for (const GpuState& gpu : event.gpus)
     if (gpu.celsius) state_.celsius = std::max(*gpu.celsius, state_.celsius.value_or(*gpu.celsius));
-  if (for_the_record) trainer_.records().tell(&RunRecord::gpus, event);
+  if (for_the_record) trainer_.records().notify(&RunRecord::gpus, event);
 }
 
 void TrainingLoop::evaluate() {
-  trainer_.records().tell(&RunRecord::eval_begins, trainer_.iteration());
+  trainer_.records().notify(&RunRecord::eval_begins, trainer_.iteration());
   if (!trainer_.start_evaluation()) return;  // interrupted: no result
   evaluated_ = trainer_.iteration();
   // Training goes on while a GPU computes the metrics, unless they decide whether and how it does.
   const config::SolverConfig& solver = trainer_.config().solver;
-  if (for_caller() || !trainer_.evaluator()->beside_training() || solver.auc_target ||
+  if (for_caller() || !trainer_.evaluator()->overlaps_training() || solver.auc_target ||
       solver.evaluation.watches())
     report_evaluation();
 }
@@ -212,7 +212,7 @@ void TrainingLoop::report_evaluation() {
   const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
   const EvalResult result = trainer_.finish_evaluation();
   state_.auc = result.auc;
-  trainer_.records().tell(&RunRecord::eval, iteration, result);
+  trainer_.records().notify(&RunRecord::eval, iteration, result);
   trainer_.progress().line(
       fmt::format("iter {}  evaluation: {}", iteration, evaluation_text(result)));
   if (const auto reason = policy_.apply(result); !ended_) ended_ = reason;
@@ -238,7 +238,7 @@ void TrainingLoop::finish() {
   policy_.use_best(/*for_good=*/!for_caller());
   if (trainer_.config().data.test_source.empty()) return;
   const EvalResult result = trainer_.test();
-  trainer_.records().tell(&RunRecord::test, trainer_.iteration(), result);
+  trainer_.records().notify(&RunRecord::test, trainer_.iteration(), result);
   trainer_.progress().line("test: " + evaluation_text(result));
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using data::parquet::Text;
 
-// Numbers of every length, and those beside the powers of 10 and 16.
+// Numbers of every length, and those next to the powers of 10 and 16.
 template <typename T>
 std::vector<T> numbers_in(int64_t least, int64_t most) {
   std::vector<T> numbers;
@@ -93,29 +93,29 @@ ConvertedValues convert(const std::vector<std::string>& texts, const KeyRange& r
 }  // namespace
 
 TEST_CASE("integers of every type have the values and lengths of their fields") {
-  constexpr int64_t kLeast = std::numeric_limits<int32_t>::min();
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  check_integers(numbers_in<int32_t>(kLeast, kMost));
-  check_integers(numbers_in<uint32_t>(0, kMost));
-  check_integers(numbers_in<int64_t>(kLeast, kMost));
-  check_integers(numbers_in<uint64_t>(0, kMost));
+  constexpr int64_t kMin = std::numeric_limits<int32_t>::min();
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  check_integers(numbers_in<int32_t>(kMin, kMax));
+  check_integers(numbers_in<uint32_t>(0, kMax));
+  check_integers(numbers_in<int64_t>(kMin, kMax));
+  check_integers(numbers_in<uint64_t>(0, kMax));
   check_integers(std::vector<uint32_t>{5, 2147483648});
-  check_integers(std::vector<int64_t>{5, kMost + 1});
-  check_integers(std::vector<int64_t>{kLeast - 1});
+  check_integers(std::vector<int64_t>{5, kMax + 1});
+  check_integers(std::vector<int64_t>{kMin - 1});
   check_integers(std::vector<int64_t>{std::numeric_limits<int64_t>::min()});
   check_integers(std::vector<uint64_t>{std::numeric_limits<uint64_t>::max()});
   check_integers(std::vector<int32_t>());
 }
 
 TEST_CASE("tokens that are numbers have the values and lengths of their digits") {
-  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
-  check_tokens(numbers_in<int32_t>(std::numeric_limits<int32_t>::min(), kMost / 2));
-  check_tokens(numbers_in<uint32_t>(0, kMost));
-  check_tokens(numbers_in<int64_t>(0, kMost));
-  check_tokens(numbers_in<uint64_t>(0, kMost));
+  constexpr int64_t kMax = std::numeric_limits<uint32_t>::max();
+  check_tokens(numbers_in<int32_t>(std::numeric_limits<int32_t>::min(), kMax / 2));
+  check_tokens(numbers_in<uint32_t>(0, kMax));
+  check_tokens(numbers_in<int64_t>(0, kMax));
+  check_tokens(numbers_in<uint64_t>(0, kMax));
   CHECK(good_token(int32_t{-1}));
-  CHECK(good_token(int64_t{kMost}));
-  CHECK_FALSE(good_token(int64_t{kMost + 1}));
+  CHECK(good_token(int64_t{kMax}));
+  CHECK_FALSE(good_token(int64_t{kMax + 1}));
   CHECK_FALSE(good_token(int64_t{-1}));
   CHECK_FALSE(good_token(uint64_t{1} << 32));
 }

@@ -49,7 +49,7 @@ class Decoded {
   [[nodiscard]] std::vector<uint32_t> keys() const {
     return {out.words.get(), out.words.get() + rows * width};
   }
-  // Behind "<file>: row group 0, column "x", ".
+  // After "<file>: row group 0, column "x", ".
   [[nodiscard]] std::string problem() const {
     const std::string place = (folder_ / "x.parquet") + ": row group 0, column \"x\", ";
     REQUIRE(out.problem.starts_with(place));

@@ -33,10 +33,10 @@ TEST_CASE("a Parquet file's columns and row groups") {
   REQUIRE(file.columns().size() == 5);
   const auto& c = file.columns();
   CHECK((c[0].values == ValueType::kInt32 && c[0].readable && !c[0].is_list() &&
-         c[0].most_defined == 0));
+         c[0].max_defined == 0));
   CHECK((c[1].values == ValueType::kUint64 && c[1].is_integer()));
-  CHECK((c[2].values == ValueType::kText && !c[2].is_number() && c[2].most_defined == 1));
-  CHECK((c[3].is_list() && c[3].empty_list == 1 && c[3].most_defined == 2 && c[3].name == "d"));
+  CHECK((c[2].values == ValueType::kText && !c[2].is_number() && c[2].max_defined == 1));
+  CHECK((c[3].is_list() && c[3].empty_list == 1 && c[3].max_defined == 2 && c[3].name == "d"));
   CHECK((c[3].type == "list of INT64"));
   CHECK((c[4].values == ValueType::kOther && !c[4].readable && c[4].type == "INT32 (Date)"));
   CHECK(file.find("d") == 3);

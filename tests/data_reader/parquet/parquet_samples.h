@@ -24,8 +24,8 @@ inline config::DataConfig parquet_config(const NormShape& shape) {
   return config;
 }
 
-// Samples [begin, end): float labels and dense features, keys as int64; lists where a slot has room
-// for several.
+// Samples [begin, end): float labels and dense features, keys as int64; lists where a slot holds
+// several.
 inline ParquetFileText parquet_samples(const NormShape& shape, int64_t begin, int64_t end) {
   const config::ColumnsConfig names = column_names(shape);
   ParquetFileText file{.columns = {}, .rows = end - begin};

@@ -103,7 +103,7 @@ TEST_CASE("Parquet files whose columns are not the config's are refused with fil
         part1 + ": column \"C1\": expected integers or lists of them, found DOUBLE");
   write_parquet_files(folder, shape, {4, 4}, 4);
   config.sparse[0].hotness = {1, 2, 1};
-  CHECK(ParquetSet(config, list).rows() == 8);  // one key where there is room for two
+  CHECK(ParquetSet(config, list).rows() == 8);  // one key where two fit
   config.sparse[0].is_fixed_length = true;
   CHECK(
       refused(config, list) ==
@@ -119,7 +119,7 @@ TEST_CASE("a _metadata.json that is not of its files is refused") {
   config.columns.reset();
   const std::string file = folder / "part0.parquet", metadata = folder / "_metadata.json";
   check_contains(refused(config, file),
-                 {file + ": expected a _metadata.json beside it, or \"columns\" in layers[0]",
+                 {file + ": expected a _metadata.json in its folder, or \"columns\" in layers[0]",
                   "The file has the columns \"click\", \"I0\""});
   test::write_text(metadata, stats(R"({"file_name": "part0.parquet", "num_rows": 5})"));
   CHECK(refused(config, file) == file + ": expected 5 rows, as " + metadata + " says, found 4");

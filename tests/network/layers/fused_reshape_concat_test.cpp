@@ -1,4 +1,4 @@
-// FusedReshapeConcat, and Scale behind it: what goes where, exactly.
+// FusedReshapeConcat, and Scale after it: the place of each value, exactly.
 #include <algorithm>
 
 #include "tests/network/layer_case.h"

@@ -115,7 +115,7 @@ void Scheduler::end(std::exception_ptr&& error) {
   current_->state = FiberState::kEnded;
   idle_.push_back(&carrier);
   carrier.track.switch_to(main_, /*last=*/true);
-  std::abort();  // nobody comes back here
+  std::abort();  // never returns here
 }
 
 void Scheduler::prepare(Triple block_dim) {
@@ -290,7 +290,7 @@ void Scheduler::fail_stuck() {
     if (expected && !came)
       fail(fmt::format("divergent barrier: {}, but {}", whereabouts(waits), whereabouts(other)));
   }
-  fail(fmt::format("{}, and nobody can go on", whereabouts(waits)));
+  fail(fmt::format("{}, and no thread can go on", whereabouts(waits)));
 }
 
 }  // namespace

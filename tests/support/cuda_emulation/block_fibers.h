@@ -1,8 +1,9 @@
 // Runs the threads of an emulated CUDA block as fibers of one operating system thread.
 //
 // A fiber runs until it has to wait for others (block barrier, warp operation) or ends; then the
-// next one runs. When none can go on, whoever waits for a complete group is released. If nobody is,
-// threads of one block wait at different places: the error names block, threads and lines.
+// next one runs. When none can go on, threads that wait for a complete group are released. If there
+// are none, threads of one block wait at different places: the error names block, threads and
+// lines.
 //
 // This checks a kernel's logic: indices, barriers, exchanges, and (with AddressSanitizer) every
 // access, and that no two threads touch a byte unordered (race_check.h). It says nothing of speed.
@@ -78,10 +79,10 @@ unsigned lane();
 // Index within the block, as warps are cut.
 unsigned linear_thread();
 
-// Copies that a thread starts and later waits for. Nothing is there before it has waited: whoever
-// reads too early finds what was there. But with Order::kReverse all is there at once, so that who
-// copies too early overwrites what others still read.
-// A thread that ends without waiting is an error.
+// Copies that a thread starts and later waits for. Nothing is there before it has waited: a thread
+// that reads too early finds the old values. But with Order::kReverse all is there at once, so that
+// who copies too early overwrites what others still read. A thread that ends without waiting is an
+// error.
 void copy_async(void* to, const void* from, size_t bytes);
 // Makes a group of the copies started since the last call.
 void commit_copies();

@@ -218,7 +218,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               size_t workspace_bytes, cudaStream_t stream) {
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  // Nobody here scales, and who adds does so to d itself and without an epilogue.
+  // No caller scales, and a caller that adds does so to d itself and without an epilogue.
   const float before = *static_cast<const float*>(beta);
   if (*static_cast<const float*>(alpha) != 1 || (before != 0 && before != 1) || c != d ||
       c_layout != d_layout || !a || !b || !d || !algorithm ||

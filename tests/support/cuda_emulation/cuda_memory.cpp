@@ -75,7 +75,7 @@ std::exception_ptr wait_to_free(Wait&& wait) {
     try {
       wait();
       return failure;
-    } catch (const BesideWaitingKernel&) {
+    } catch (const BlockedByWaitingKernel&) {
       throw;
     } catch (const std::exception&) {
       if (!failure) failure = std::current_exception();
@@ -102,9 +102,9 @@ cudaError_t allocate_on_device(void** data, size_t bytes, bool of_pool) {
 }
 
 bool inside(const Blocks& blocks, const void* data) {
-  auto behind = blocks.upper_bound(data);
-  if (behind == blocks.begin()) return false;
-  const auto& [start, block] = *--behind;
+  auto predecessors = blocks.upper_bound(data);
+  if (predecessors == blocks.begin()) return false;
+  const auto& [start, block] = *--predecessors;
   return data < static_cast<const std::byte*>(start) + block.bytes;
 }
 

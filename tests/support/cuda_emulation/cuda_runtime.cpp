@@ -31,7 +31,7 @@ Machine first_machine() {
   if (const char* bytes = std::getenv("HLITE_EMULATED_MEMORY"))
     m.memory_bytes = std::strtoull(bytes, nullptr, 10);
   if (const char* devices = std::getenv("HLITE_EMULATED_DEVICES"))
-    m.devices = std::clamp(std::atoi(devices), 0, kMostDevices);
+    m.devices = std::clamp(std::atoi(devices), 0, kMaxDevices);
   if (const char* pairs = std::getenv("HLITE_EMULATED_BUS")) m.bus_pairs = pairs;
   const char* const value = std::getenv("HLITE_EMULATED_STREAMS");
   const std::string_view order = value ? value : "";

@@ -300,7 +300,7 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
 // The emulated machine, to be changed by tests. Not synchronised: change it while nothing runs.
 struct Machine {
-  int devices = 1;  // at most kMostDevices; $HLITE_EMULATED_DEVICES
+  int devices = 1;  // at most kMaxDevices; $HLITE_EMULATED_DEVICES
   bool peers_connected = true;
   // Pairs of devices without atomics between them, as over PCIe: "0-2 1-3", or "all";
   // $HLITE_EMULATED_BUS says it for a whole program.
@@ -315,11 +315,11 @@ struct Machine {
   // Memory of each device; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
   size_t memory_bytes = size_t{1} << 30;
   size_t used_bytes = 0;  // of all devices
-  std::array<size_t, kMostDevices> device_bytes{};
+  std::array<size_t, kMaxDevices> device_bytes{};
   // When work on streams runs; $HLITE_EMULATED_STREAMS=late or random:SEED for a whole program.
   StreamOrder order = StreamOrder::kAtOnce;
   uint64_t seed = 1;      // of a whole program's random order
-  int stuck_ms = 120000;  // so long nothing happens while somebody waits: an error
+  int stuck_ms = 120000;  // so long nothing happens while a thread waits: an error
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, registered_blocks = 0;
   int graphs = 0;

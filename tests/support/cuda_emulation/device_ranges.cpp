@@ -40,8 +40,8 @@ struct Range {
   size_t used = 0;
   bool open = true;
 };
-std::array<Range, 2 * kMostDevices> ranges;  // of each device: plain memory, pools
-std::array<std::array<std::atomic<bool>, kMostDevices>, kMostDevices> access_to;  // [device][owner]
+std::array<Range, 2 * kMaxDevices> ranges;  // of each device: plain memory, pools
+std::array<std::array<std::atomic<bool>, kMaxDevices>, kMaxDevices> access_to;  // [device][owner]
 
 // Index in `ranges`, or -1.
 int range_of(const void* data) {
@@ -79,7 +79,7 @@ int file_of_nans() {
   return file;
 }
 
-// The whole pages of a large block are those of the file until somebody writes to them: workspaces
+// The whole pages of a large block are those of the file until they are written to: workspaces
 // are large, and few look at much of them.
 std::span<std::byte> pages_of(std::byte* data, size_t bytes) {
   constexpr uintptr_t kPage = 4096;
@@ -176,13 +176,13 @@ void* take_range(int device, bool of_pool, size_t bytes) {
     if (base == MAP_FAILED) return nullptr;
     range.base = static_cast<std::byte*>(base);
   }
-  const size_t room = (bytes + 2 * kRedZone + kAlignment - 1) / kAlignment * kAlignment;
-  if (room > kRangeBytes - range.used) return nullptr;
+  const size_t size = (bytes + 2 * kRedZone + kAlignment - 1) / kAlignment * kAlignment;
+  if (size > kRangeBytes - range.used) return nullptr;
   protect(range, true);
   std::byte* const data = range.base + range.used + kAlignment;
-  POISON(range.base + range.used, room + kAlignment);
+  POISON(range.base + range.used, size + kAlignment);
   UNPOISON(data, bytes);
-  range.used += room + kAlignment;
+  range.used += size + kAlignment;
   fill_with_nan(data, bytes);
   return data;
 }
@@ -208,7 +208,7 @@ void open_range(const void* data, size_t n) {
   if (n > 0 && range >= 0) protect(ranges[static_cast<size_t>(range)], true);
 }
 
-void note_look(const void* word, long long value) {
+void note_poll(const void* word, long long value) {
   last_word = word;
   last_value = value;
 }

@@ -14,17 +14,16 @@
 
 namespace hlite::emulation {
 
-inline constexpr int kMostDevices = 16;
+inline constexpr int kMaxDevices = 16;
 
 // What cudaDeviceEnablePeerAccess decides: whether work of `device` reaches memory of `owner`.
 bool peer_access(int device, int owner);
 void set_peer_access(int device, int owner, bool on);
 
-// `bytes` of the current device, filled with NaN; null: no room. Below the block and behind it
-// AddressSanitizer sees every access.
+// `bytes` of the current device, filled with NaN; null: out of memory. Before the block and after
+// it AddressSanitizer sees every access.
 void* take_range(int device, bool of_pool, size_t bytes);
-// Gives back what take_range() gave; false for any other memory. Both for whoever holds
-// StreamQueues::lock().
+// Gives back what take_range() gave; false for any other memory. Both REQUIRE StreamQueues::lock().
 bool give_range(void* data, size_t bytes);
 
 // Throws EmulationError when work of `device`, called `what`, cannot reach bytes [data, data + n).
@@ -38,10 +37,10 @@ void run_on_device(int device, const char* name, FunctionRef<void()> work);
 
 // Of a kernel that waits for a word to change: what it has found there, and that it gives up for
 // now (stream_queues.h: NotYet).
-void note_look(const void* word, long long value);
+void note_poll(const void* word, long long value);
 [[noreturn]] void wait_for_word();
 
-// "byte 8 of a block of 64 bytes of device 1"; defined beside the list of blocks.
+// "byte 8 of a block of 64 bytes of device 1"; defined next to the list of blocks.
 std::string describe(const void* data);
 
 }  // namespace hlite::emulation

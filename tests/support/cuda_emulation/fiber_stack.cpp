@@ -17,7 +17,7 @@
 #if defined(__x86_64__)
 // Saves what a called function leaves as it was (System V ABI), keeps the stack pointer in *from,
 // and goes on where `to` was kept. swapcontext() would ask the kernel for the signal mask each
-// time, most of what a switch costs.
+// time, which dominates the cost of a switch.
 extern "C" void hlite_switch_stack(void** from, void* to);
 asm(R"(
 .text
@@ -65,14 +65,14 @@ Track::Track(const FiberStack& stack) : bottom_(stack.bottom()), bytes_(FiberSta
 
 void Track::begin(void (*entry)()) {
 #if defined(__SANITIZE_ADDRESS__)
-  // Only where there may be any: marks of 256 KiB take longer than most of what runs here.
+  // Only where there may be any: marks of 256 KiB take longer than a typical kernel here.
   if (marked_) __asan_unpoison_memory_region(bottom_, bytes_);
   marked_ = true;
 #endif
   fake_stack_ = nullptr;
 #if defined(__x86_64__)
-  // As if `entry` had been called, by nobody: hlite_switch_stack takes six registers and returns to
-  // it.
+  // As if `entry` had been called, without a caller: hlite_switch_stack takes six registers and
+  // returns to it.
   void** top = static_cast<void**>(const_cast<void*>(bottom_)) + bytes_ / sizeof(void*);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);

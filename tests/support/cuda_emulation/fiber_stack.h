@@ -23,13 +23,13 @@ class FiberStack {
   void* base_;
 };
 
-// ThreadSanitizer sees all tracks of a thread as that thread, since none runs beside another, and
+// ThreadSanitizer sees all tracks of a thread as that thread, since only one runs at a time, and
 // fibers of its own would cost half of the time: so calls and returns, which it counts, must come
 // out even. Functions that a last switch leaves are not for it to count.
 #define HLITE_LEFT_BY_SWITCH __attribute__((no_sanitize("thread")))
 
-// What runs on one stack: the thread's own, or a FiberStack. Tells AddressSanitizer of every
-// switch.
+// What runs on one stack: the thread's own, or a FiberStack. Reports every switch to
+// AddressSanitizer.
 class Track {
  public:
   Track() = default;                        // of the thread's own stack
@@ -42,8 +42,8 @@ class Track {
   void begin(void (*entry)());
   // On a fiber that has just begun: learns where the stack of `caller`, who switched to it, lies.
   HLITE_LEFT_BY_SWITCH static void entered(Track& caller);
-  // Leaves this track, which is the running one, for `to`. Comes back when somebody switches to it;
-  // `last`: never.
+  // Leaves this track, which is the running one, for `to`. Returns when another track switches to
+  // it; `last`: never.
   HLITE_LEFT_BY_SWITCH void switch_to(Track& to, bool last = false);
 
  private:
@@ -55,7 +55,7 @@ class Track {
   const void* bottom_ = nullptr;
   size_t bytes_ = 0;
   void* fake_stack_ = nullptr;  // AddressSanitizer
-  bool marked_ = true;          // it may have marked frames on the stack, or somebody before
+  bool marked_ = true;          // it or an earlier user may have marked frames on the stack
 };
 
 }  // namespace hlite::emulation

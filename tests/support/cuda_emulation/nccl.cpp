@@ -83,7 +83,7 @@ const char* ncclGetLastError(ncclComm_t comm) {
   return comm ? comm->member->last_error.c_str() : thread_error.c_str();
 }
 
-// What has become of a rank's wish to join.
+// The state of a rank's request to join.
 static ncclResult_t state_of(NcclMember& member) {
   if (std::string why = member.world->refusal(member.rank); !why.empty())
     return refuse(ncclInvalidUsage, std::move(why), &member);
@@ -103,7 +103,7 @@ static ncclResult_t wait_for_ranks(std::unique_lock<std::recursive_mutex>& held,
   const ncclResult_t state = state_of(member);
   if (state != ncclInProgress) return state;
   return refuse(ncclSystemError, fmt::format("rank {} of {}: {} ranks have joined", member.rank,
-                                             world.meeting.ranks(), world.joined()));
+                                             world.rendezvous.ranks(), world.joined()));
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
@@ -158,7 +158,7 @@ static ncclResult_t leave(ncclComm_t comm, bool abort) {
     return refuse(
         ncclInvalidUsage,
         fmt::format("{} pieces of captured work hold communicator {} of rank {}",
-                    member.graphs.use_count() - 1, member.world->meeting.number(), member.rank),
+                    member.graphs.use_count() - 1, member.world->rendezvous.number(), member.rank),
         &member);
   member.ended |= abort;
   member.world->leave(member.rank, abort);
@@ -169,7 +169,7 @@ static ncclResult_t leave(ncclComm_t comm, bool abort) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) { return leave(comm, true); }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) { return leave(comm, false); }
 ncclResult_t ncclCommCount(ncclComm_t comm, int* ranks) {
-  *ranks = comm->member->world->meeting.ranks();
+  *ranks = comm->member->world->rendezvous.ranks();
   return ncclSuccess;
 }
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
@@ -208,7 +208,7 @@ static ncclResult_t add_call(NcclCall call, ncclComm_t comm, cudaStream_t stream
                                        : "the communicator is not ready",
                     &member);
   }
-  const int ranks = member.world->meeting.ranks();
+  const int ranks = member.world->rendezvous.ranks();
   if (call.peer < 0 || call.peer >= ranks)
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}", call.peer, ranks), &member);
   if (device_of(stream) != member.device)

@@ -21,7 +21,7 @@ namespace hlite::emulation {
 namespace {
 
 constexpr std::chrono::seconds kEnding{60};
-constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // of a message
+constexpr uint64_t kMaxBytes = uint64_t{1} << 32;  // of a message
 
 sockaddr_in socket_address(const NcclAddress& address) {
   sockaddr_in at{};
@@ -113,14 +113,14 @@ bool NcclLink::read_some() {
     const bool in_head = in_bytes_ < sizeof(in_.head);
     std::byte* const to = in_head ? reinterpret_cast<std::byte*>(&in_.head) + in_bytes_
                                   : in_.body.data() + (in_bytes_ - sizeof(in_.head));
-    const size_t room =
+    const size_t space =
         (in_head ? sizeof(in_.head) : sizeof(in_.head) + in_.body.size()) - in_bytes_;
-    const ssize_t got = recv(socket_, to, room, 0);
+    const ssize_t got = recv(socket_, to, space, 0);
     if (got == 0) return fail("the connection was closed");
     if (got < 0) return later() || fail(std::strerror(errno));
     in_bytes_ += static_cast<size_t>(got);
     if (in_bytes_ == sizeof(in_.head)) {
-      if (in_.head.bytes > kMostBytes) return fail("it is no peer of ours");
+      if (in_.head.bytes > kMaxBytes) return fail("it is no peer of ours");
       in_.body.resize(in_.head.bytes);
     }
     if (in_bytes_ < sizeof(in_.head) || in_bytes_ < sizeof(in_.head) + in_.body.size()) continue;

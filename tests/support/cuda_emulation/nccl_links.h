@@ -1,5 +1,5 @@
 // Connections between processes of the emulated NCCL. A thread of their own moves the bytes, so
-// that nobody who holds StreamQueues::lock() ever waits for a socket.
+// that no holder of StreamQueues::lock() ever waits for a socket.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace hlite::emulation {
 
-// What processes tell each other; meanings are in nccl_world.h.
+// Messages between processes; meanings are in nccl_world.h.
 struct NcclMessage {
   struct Head {
     uint32_t kind = 0;
@@ -41,7 +41,7 @@ class NcclLink {
   // All may be called from any thread.
   void send(const NcclMessage& message);
   // Ends it when all that has been sent has gone, and the other side has ended it as well: a socket
-  // that is closed with something to read would lose what it still has to send. Nobody is told.
+  // that is closed with something to read would lose what it still has to send. No notification.
   void close();
 
   NcclLink(int socket, bool connecting) : socket_(socket), connecting_(connecting) {}
@@ -80,10 +80,10 @@ class NcclLinks {
   NcclAddress listen();
   std::shared_ptr<NcclLink> connect(const NcclAddress& address, NcclLink::Handler handler);
 
-  // What is done with a connection that somebody else has made.
+  // Handles a connection that another process has opened.
   std::function<NcclLink::Handler(const std::shared_ptr<NcclLink>&)> accepted;
-  // Called with StreamQueues::lock() held when the process ends: closes links that nobody may wait
-  // for any more. The others have a while to end.
+  // Called with StreamQueues::lock() held when the process ends: closes links that must not be
+  // waited for any more. The others have a while to end.
   std::function<void()> ending;
 
  private:

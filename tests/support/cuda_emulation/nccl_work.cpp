@@ -36,8 +36,9 @@ void NcclWork::run() {
 void NcclWork::begin(NcclWorld& world) {
   auto& [other, count] = in_flight[member_->device];
   if (count > 0 && other != &world) {
-    world.failure = fmt::format("communicators {} and {} have work on device {} at the same time",
-                                other->meeting.number(), world.meeting.number(), member_->device);
+    world.failure =
+        fmt::format("communicators {} and {} have work on device {} at the same time",
+                    other->rendezvous.number(), world.rendezvous.number(), member_->device);
     return;
   }
   other = &world;
@@ -49,13 +50,13 @@ void NcclWork::begin(NcclWorld& world) {
   planted_ = fault == "error" + place || fault == "silent" + place;
   if (fault == "error" + place) world.fail(member_->rank, ncclSystemError);
   if (planted_) return;
-  world.meeting.begin(member_->rank, *run_);
+  world.rendezvous.begin(member_->rank, *run_);
   world.come(member_->rank, *run_);
 }
 
 void NcclWork::end() {
   if (!run_) return;
-  member_->world->meeting.withdraw(member_->rank, *run_);
+  member_->world->rendezvous.withdraw(member_->rank, *run_);
   run_.reset();
   --in_flight[member_->device].second;
 }

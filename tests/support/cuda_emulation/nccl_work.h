@@ -10,7 +10,7 @@
 
 namespace hlite::emulation {
 
-// For whoever holds StreamQueues::lock().
+// REQUIRES StreamQueues::lock().
 struct NcclMember {
   std::shared_ptr<NcclWorld> world;
   int rank = 0, device = 0;

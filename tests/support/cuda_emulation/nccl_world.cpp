@@ -13,10 +13,10 @@ std::map<NcclIdentity, std::shared_ptr<NcclWorld>> worlds;
 std::map<NcclIdentity, bool> made;  // ids of this process
 
 // What a rank asks for when it joins.
-struct Asked {
+struct Question {
   int ranks, device, process;
 };
-// Of a message that tells of calls: one after the other.
+// The calls in a message, one after the other.
 struct CallAt {
   NcclCall call;
   NcclPlace place;
@@ -74,13 +74,13 @@ void NcclWorld::reach_centre() {
                                                            if (const auto self = weak.lock())
                                                              self->lose(0, why);
                                                          }});
-  NcclMessage hello = message(Kind::kHello, -1, meeting.ranks());
+  NcclMessage hello = message(Kind::kHello, -1, rendezvous.ranks());
   append(hello.body, identity_);
   centre_->send(hello);
 }
 
 NcclWorld::NcclWorld(const NcclIdentity& identity, int ranks)
-    : meeting(ranks, identity.number, [this](const NcclData& data) { send_data(data); }),
+    : rendezvous(ranks, identity.number, [this](const NcclData& data) { send_data(data); }),
       identity_(identity) {}
 
 // The process ends. Who has not left is lost to the others; for those who have, the centre goes on
@@ -98,7 +98,7 @@ void NcclWorld::end_all() {
   }
 }
 
-// Somebody has connected: its first message says what for.
+// Another process has connected: its first message says what for.
 NcclLink::Handler NcclWorld::greet(const std::shared_ptr<NcclLink>& link) {
   struct Guest {
     std::weak_ptr<NcclLink> link;
@@ -107,7 +107,7 @@ NcclLink::Handler NcclWorld::greet(const std::shared_ptr<NcclLink>& link) {
   };
   const auto guest = std::make_shared<Guest>();
   guest->link = link;
-  const auto meet = [guest](const NcclMessage& hello) {
+  const auto rendezvous = [guest](const NcclMessage& hello) {
     const auto identity = read_at<NcclIdentity>(hello.body, 0);
     if (hello.head.kind != static_cast<uint32_t>(Kind::kHello) || !made.contains(identity)) {
       NcclMessage refusal = message(Kind::kRefused, -1);
@@ -120,8 +120,8 @@ NcclLink::Handler NcclWorld::greet(const std::shared_ptr<NcclLink>& link) {
     guest->process = guest->world->processes_++;
     guest->world->attach(guest->link.lock());
   };
-  return {[guest, meet](NcclMessage said) {
-            if (!guest->world) return meet(said);
+  return {[guest, rendezvous](NcclMessage said) {
+            if (!guest->world) return rendezvous(said);
             guest->world->hear(guest->process, std::move(said));
           },
           [guest](const std::string& why) {
@@ -134,12 +134,12 @@ void NcclWorld::attach(const std::shared_ptr<NcclLink>& link) {
   peers_.push_back({processes_ - 1, link});
   for (const auto& [rank, joined] : ranks_) {
     NcclMessage join = message(Kind::kJoin, rank);
-    append(join.body, Asked{meeting.ranks(), joined.device, joined.process});
+    append(join.body, Question{rendezvous.ranks(), joined.device, joined.process});
     link->send(join);
   }
 }
 
-// A world in which nobody of this process takes part any more, and which relays for nobody.
+// A world without a rank of this process, which relays for no other process.
 void NcclWorld::forget_if_over() {
   const auto left = [](const auto& entry) { return entry.second.left; };
   const bool all = std::all_of(ranks_.begin(), ranks_.end(), left);
@@ -148,7 +148,7 @@ void NcclWorld::forget_if_over() {
   });
   if (!all_here || (!centre_ && !(all && complete()))) return;
   if (centre_) centre_->close();
-  worlds.erase(identity_);  // whoever runs this holds it by a pointer of his own
+  worlds.erase(identity_);  // the caller holds it by a pointer of its own
 }
 
 // ---- Messages ----
@@ -177,7 +177,7 @@ void NcclWorld::hear(int process, NcclMessage said) {
   const auto self = shared_from_this();
   if (centre_) return apply(said);
   if (kind == Kind::kJoin) return admit(process, std::move(said));
-  // Whoever sends data has noted them; all else counts when the centre has told of it.
+  // The sender of data has noted them; all else counts when the centre has confirmed it.
   relay(said, kind == Kind::kData ? process : 0);
   if (said.head.to <= 0) apply(said);
 }
@@ -199,7 +199,8 @@ void NcclWorld::apply(const NcclMessage& said) {
       break;
     case Kind::kData: {
       const auto head = read_at<DataHead>(said.body, 0);
-      meeting.receive({head.place, head.part, {said.body.begin() + sizeof(head), said.body.end()}});
+      rendezvous.receive(
+          {head.place, head.part, {said.body.begin() + sizeof(head), said.body.end()}});
       break;
     }
     case Kind::kError:
@@ -208,8 +209,8 @@ void NcclWorld::apply(const NcclMessage& said) {
     case Kind::kLeave: {
       const int rank = said.head.rank;
       ranks_[rank].left = true;
-      if (said.head.value != 0) meeting.leave(rank);
-      if (!here_.contains(rank)) meeting.set_where(rank, NcclMeeting::Where::kGone);
+      if (said.head.value != 0) rendezvous.leave(rank);
+      if (!here_.contains(rank)) rendezvous.set_where(rank, NcclRendezvous::Where::kGone);
       // A rank that gives up takes its connections with it, which those of other machines notice.
       if (said.head.value != 0 && !here_.contains(rank) && error_ == ncclSuccess) {
         error_ = ncclRemoteError;
@@ -223,8 +224,8 @@ void NcclWorld::apply(const NcclMessage& said) {
       for (auto& [rank, joined] : ranks_)
         if (joined.process == said.head.value && !joined.left) {
           lost += fmt::format(" {}", rank);
-          meeting.leave(rank);
-          meeting.set_where(rank, NcclMeeting::Where::kGone);
+          rendezvous.leave(rank);
+          rendezvous.set_where(rank, NcclRendezvous::Where::kGone);
         }
       error_ = ncclRemoteError;
       loss = fmt::format("the process of rank{} has ended", lost);
@@ -237,11 +238,11 @@ void NcclWorld::apply(const NcclMessage& said) {
 // ---- Joining and leaving ----
 
 std::string NcclWorld::check_join(const NcclMessage& asked) const {
-  const auto body = read_at<Asked>(asked.body, 0);
+  const auto body = read_at<Question>(asked.body, 0);
   const int rank = asked.head.rank;
-  if (meeting.ranks() != body.ranks)
+  if (rendezvous.ranks() != body.ranks)
     return fmt::format("rank {} expects {} ranks, others expect {}", rank, body.ranks,
-                       meeting.ranks());
+                       rendezvous.ranks());
   for (const auto& [other, joined] : ranks_)
     if (joined.process == body.process && joined.device == body.device && other != rank &&
         !nccl_machine().several_ranks_a_gpu)
@@ -251,7 +252,7 @@ std::string NcclWorld::check_join(const NcclMessage& asked) const {
 
 std::string NcclWorld::join(int rank, int ranks, int device) {
   NcclMessage asked = message(Kind::kJoin, rank);
-  append(asked.body, Asked{ranks, device, 0});
+  append(asked.body, Question{ranks, device, 0});
   if (centre_) {
     here_.insert(rank);
     centre_->send(asked);
@@ -265,7 +266,7 @@ std::string NcclWorld::join(int rank, int ranks, int device) {
 
 // At the centre: a rank of another process asks.
 void NcclWorld::admit(int process, NcclMessage asked) {
-  auto body = read_at<Asked>(asked.body, 0);
+  auto body = read_at<Question>(asked.body, 0);
   body.process = process;
   asked.body.clear();
   append(asked.body, body);
@@ -280,11 +281,11 @@ void NcclWorld::admit(int process, NcclMessage asked) {
 }
 
 void NcclWorld::apply_join(const NcclMessage& said) {
-  const auto body = read_at<Asked>(said.body, 0);
+  const auto body = read_at<Question>(said.body, 0);
   const int rank = said.head.rank;
   ranks_[rank] = {body.process, body.device, false};
-  meeting.set_where(
-      rank, here_.contains(rank) ? NcclMeeting::Where::kHere : NcclMeeting::Where::kElsewhere);
+  rendezvous.set_where(rank, here_.contains(rank) ? NcclRendezvous::Where::kHere
+                                                  : NcclRendezvous::Where::kElsewhere);
 }
 
 std::string NcclWorld::refusal(int rank) const {
@@ -308,15 +309,15 @@ void NcclWorld::leave(int rank, bool abort) {
 void NcclWorld::lose(int process, const std::string& why) {
   const auto self = shared_from_this();
   std::erase_if(peers_, [&](const Peer& peer) { return peer.process == process; });
-  if (centre_) {  // nobody can be reached any more
+  if (centre_) {  // no process can be reached any more
     const bool alone = std::all_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) {
       return entry.second.left || here_.contains(entry.first);
     });
     if (complete() && alone) return;
-    for (int rank = 0; rank < meeting.ranks(); ++rank)
+    for (int rank = 0; rank < rendezvous.ranks(); ++rank)
       if (!here_.contains(rank)) {
-        meeting.leave(rank);
-        meeting.set_where(rank, NcclMeeting::Where::kGone);
+        rendezvous.leave(rank);
+        rendezvous.set_where(rank, NcclRendezvous::Where::kGone);
       }
     error_ = ncclRemoteError;
     loss = fmt::format("the connection to {}, where the id was made, has ended: {}",
@@ -351,14 +352,14 @@ void NcclWorld::apply_come(const NcclMessage& said) {
   const int rank = said.head.rank;
   if (centre_ && here_.contains(rank)) --unconfirmed_;
   try {
-    meeting.come(rank, calls, places);
+    rendezvous.come(rank, calls, places);
   } catch (const EmulationError& error) {
     if (failure.empty()) failure = error.what();
   }
 }
 
 bool NcclWorld::done(int rank, NcclRun& run, NotYet& why) {
-  const bool all = meeting.done(rank, run, why);
+  const bool all = rendezvous.done(rank, run, why);
   if (unconfirmed_ > 0) why.elsewhere = true;
   return all;
 }

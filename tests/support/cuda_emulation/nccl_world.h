@@ -1,9 +1,9 @@
 // A communicator of the emulated NCCL as one process knows it. Its ranks are threads of one process
 // or of several.
 //
-// The process that made the id is the centre: what a rank does (joins, comes to calls, leaves) is
-// told to it, and it tells all processes, itself among them, in one order. So all find the same
-// ranks in disagreement, in the same words. Data go the same way, to those who need them.
+// The process that made the id is the centre: what a rank does (joins, reaches calls, leaves) is
+// reported to it, and it forwards it to all processes, itself among them, in one order. So all find
+// the same ranks in disagreement, in the same words. Data go the same way, to those who need them.
 #pragma once
 
 #include <condition_variable>
@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "tests/support/cuda_emulation/nccl_links.h"
-#include "tests/support/cuda_emulation/nccl_meeting.h"
+#include "tests/support/cuda_emulation/nccl_rendezvous.h"
 
 namespace hlite::emulation {
 
-// All is for whoever holds StreamQueues::lock().
+// All members REQUIRE StreamQueues::lock().
 class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
  public:
   // A new id, whose centre this process is.
@@ -37,7 +37,9 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   [[nodiscard]] std::string refusal(int rank) const;
   // ncclInProgress until all ranks have joined; later what has gone wrong.
   [[nodiscard]] ncclResult_t state() const;
-  [[nodiscard]] bool complete() const { return static_cast<int>(ranks_.size()) == meeting.ranks(); }
+  [[nodiscard]] bool complete() const {
+    return static_cast<int>(ranks_.size()) == rendezvous.ranks();
+  }
   [[nodiscard]] size_t joined() const { return ranks_.size(); }
 
   void come(int rank, const NcclRun& run);
@@ -47,7 +49,7 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   void fail(int rank, ncclResult_t error);
   void leave(int rank, bool abort);
 
-  NcclMeeting meeting;
+  NcclRendezvous rendezvous;
   std::string failure;  // ranks that disagree: it fails the work of all
   std::string loss;     // who cannot be reached any more: state() is ncclRemoteError
   std::condition_variable_any changed;  // state() or refusal()
@@ -90,7 +92,7 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   std::shared_ptr<NcclLink> centre_;  // null: it is here
   std::vector<Peer> peers_;           // of the centre
   int processes_ = 1;                 // that the centre has seen
-  int unconfirmed_ = 0;               // calls that the centre has not told of yet
+  int unconfirmed_ = 0;               // calls that the centre has not confirmed yet
 };
 
 }  // namespace hlite::emulation

@@ -35,15 +35,15 @@ Planted now = from_environment();
 std::atomic<bool> any = now.what != Planted::What::kNothing;
 int count = 0;
 std::string text_of_left_out;
-std::array<std::atomic<bool>, kMostDevices> broken_devices{};
+std::array<std::atomic<bool>, kMaxDevices> broken_devices{};
 
-// For whoever runs a whole program.
-struct Told {
-  ~Told() {
+// For runs of a whole program.
+struct ReportAtExit {
+  ~ReportAtExit() {
     if (!text_of_left_out.empty()) std::fputs(text_of_left_out.c_str(), stderr);
   }
 };
-const Told told_at_end;
+const ReportAtExit report_at_exit;
 
 bool is_wait(std::string_view name) { return name == "wait" || name == "host wait"; }
 
@@ -56,7 +56,7 @@ static void drop_work_of_broken() {
     return;
   try {
     StreamQueues::finish_all();
-  } catch (const EmulationError&) {  // somebody waits for that device: all has been dropped
+  } catch (const EmulationError&) {  // a thread waits for that device: all has been dropped
   }
 }
 

@@ -21,7 +21,7 @@ struct Planted {
   int device = 0;
   std::string name = {};  // of what strikes; empty: any work, but neither kind of wait
   int nth = 1;            // of those on that device, counted from plant() on
-  int every = 0;          // and each `every`-th behind it; 0: that one alone
+  int every = 0;          // and each `every`-th after it; 0: that one alone
 };
 
 // In place of what was planted before; also ends what that had broken. While nothing runs.
@@ -33,8 +33,8 @@ int counted();
 // Whether this work or wait is one that `what` was planted for. Counts.
 bool strikes(Planted::What what, int device, const char* name);
 
-// Whether waits are left out: then streams keep account of what they are ordered behind, so that
-// left_out() can say whether another order implies the one that is missing.
+// Returns true if waits are left out. Streams then record the work that they are ordered after, so
+// that left_out() can say whether another order implies the one that is missing.
 bool leaves_waits_out();
 void note_left_out(const std::string& text);
 // A line for each wait that was left out.

@@ -27,7 +27,7 @@ enum Who : uint8_t { kOne, kWarp, kBlock, kBlocks };
 // Of what has been done to a byte: the last access, or all of those that nothing orders among
 // themselves, and how often their block and their warp had met before.
 struct Record {
-  uint64_t block : 18, thread : 10, block_meetings : 16, warp_meetings : 16;
+  uint64_t block : 18, thread : 10, block_barriers : 16, warp_barriers : 16;
   uint64_t who : 2, atomic : 1, present : 1;
 };
 static_assert(sizeof(Record) == sizeof(uint64_t));
@@ -37,7 +37,7 @@ struct Byte {
 };
 
 constexpr uintptr_t kPageBytes = 1024;
-constexpr size_t kMostPages = 16384;  // 16 MiB of memory, whose records take 256 MiB
+constexpr size_t kMaxPages = 16384;  // 16 MiB of memory, whose records take 256 MiB
 
 struct Page {
   uint64_t grid = 0;  // that the records are of
@@ -52,8 +52,8 @@ struct Watched {
   uint64_t block = 0;  // how many came before
   unsigned thread = 0;
   uintptr_t stack = 0;
-  uint16_t block_meetings = 0;
-  std::array<uint16_t, 32> warp_meetings{};
+  uint16_t block_barriers = 0;
+  std::array<uint16_t, 32> warp_barriers{};
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t last_number = ~uintptr_t{0};
   Page* last_page = nullptr;
@@ -88,13 +88,13 @@ bool is_shared(uintptr_t at) {
 }
 
 // The records of as many bytes from `at` on as lie side by side, at most n; none of memory beyond
-// kMostPages.
+// kMaxPages.
 std::span<Byte> bytes_at(uintptr_t at, size_t n) {
   const uintptr_t number = at / kPageBytes, first = at % kPageBytes;
   if (number != watched.last_number) {
     auto found = watched.pages.find(number);
     if (found == watched.pages.end()) {
-      if (watched.pages.size() >= kMostPages) return {};
+      if (watched.pages.size() >= kMaxPages) return {};
       found = watched.pages.emplace(number, std::make_unique<Page>()).first;
     }
     Page* const page = found->second.get();
@@ -114,9 +114,9 @@ bool is_before(const Record& done, const Record& now, bool shared) {
   if (done.who == kBlocks) return false;
   if (done.block != now.block) return shared;  // another block's memory was there
   if (done.who == kOne && done.thread == now.thread) return true;
-  if (done.block_meetings != now.block_meetings) return true;
+  if (done.block_barriers != now.block_barriers) return true;
   return done.who <= kWarp && done.thread / kWarpSize == now.thread / kWarpSize &&
-         done.warp_meetings != now.warp_meetings;
+         done.warp_barriers != now.warp_barriers;
 }
 
 void add(Record& done, const Record& now, bool shared) {
@@ -175,22 +175,22 @@ WatchGrid::WatchGrid(const char* kernel) {
   ++watched.grid;
   watched.block = ~uint64_t{0};
   watched.last_number = ~uintptr_t{0};
-  if (watched.pages.size() >= kMostPages) watched.pages.clear();
+  if (watched.pages.size() >= kMaxPages) watched.pages.clear();
 }
 WatchGrid::~WatchGrid() { watching = false; }
 
 void watch_block() {
   ++watched.block;
-  watched.block_meetings = 0;
-  watched.warp_meetings = {};
+  watched.block_barriers = 0;
+  watched.warp_barriers = {};
 }
 void watch_thread(unsigned thread, const void* stack) {
   watched.thread = thread;
   watched.stack = reinterpret_cast<uintptr_t>(stack);
   watching = watched.wanted && stack;
 }
-void order_block() { ++watched.block_meetings; }
-void order_warp(unsigned warp) { ++watched.warp_meetings[warp]; }
+void order_block() { ++watched.block_barriers; }
+void order_warp(unsigned warp) { ++watched.warp_barriers[warp]; }
 
 void note_access(const void* data, size_t bytes, Access how, const void* code) {
   if (!watched.wanted) return;  // in no time
@@ -203,8 +203,8 @@ void note_access(const void* data, size_t bytes, Access how, const void* code) {
   Record now{};
   now.block = watched.block & 0x3ffff;
   now.thread = watched.thread & 0x3ff;
-  now.block_meetings = watched.block_meetings;
-  now.warp_meetings = watched.warp_meetings[watched.thread / kWarpSize];
+  now.block_barriers = watched.block_barriers;
+  now.warp_barriers = watched.warp_barriers[watched.thread / kWarpSize];
   now.atomic = how == Access::kAtomicRead || how == Access::kAtomic;
   now.present = 1;
   const auto races = [&](const Record& done) {

@@ -29,15 +29,15 @@ struct HostThread {
 };
 
 // What the running thread of the host has waited for.
-thread_local Behind host_behind;
+thread_local Predecessors host_order;
 
-void merge(Behind& to, const StreamPoint& point) {
+void merge(Predecessors& to, const StreamPoint& point) {
   const auto raise_to = [&](const StreamQueue* queue, uint64_t count) {
     to[queue] = std::max(to[queue], count);
   };
   raise_to(point.queue.get(), point.count);
-  if (point.behind)
-    for (const auto& [queue, count] : *point.behind) raise_to(queue, count);
+  if (point.predecessors)
+    for (const auto& [queue, count] : *point.predecessors) raise_to(queue, count);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void merge(Behind& to, const StreamPoint& point) {
 void queues::register_thread() { thread_local const HostThread self; }
 
 void queues::note_host_wait(std::span<const StreamPoint> points) {
-  for (const StreamPoint& point : points) merge(host_behind, point);
+  for (const StreamPoint& point : points) merge(host_order, point);
 }
 
 std::vector<StreamHandle> StreamQueues::list_;
@@ -70,7 +70,7 @@ StreamHandle StreamQueues::add(int device, bool blocking) {
 }
 
 StreamHandle StreamQueues::default_stream(int device) {
-  static std::vector<StreamHandle> all(kMostDevices);
+  static std::vector<StreamHandle> all(kMaxDevices);
   const std::lock_guard lock(mutex);
   StreamHandle& stream = all[static_cast<size_t>(device)];
   if (!stream) stream = add(device, false);
@@ -85,7 +85,7 @@ void StreamQueues::remove(const StreamHandle& stream) {
 
 StreamPoint StreamQueues::end(const StreamHandle& stream) {
   const std::lock_guard lock(mutex);
-  // What holds the stream back is a part of it, though no work has come behind it yet.
+  // What holds the stream back is a part of it, though no work has come after it yet.
   std::erase_if(stream->held_by_, [](const StreamPoint& point) { return point.passed(); });
   if (!stream->held_by_.empty()) {
     Work nothing;
@@ -94,7 +94,7 @@ StreamPoint StreamQueues::end(const StreamHandle& stream) {
   }
   judge_left_out(stream, "an event");
   return {stream, stream->done_ + stream->waiting_.size(),
-          leaves_waits_out() ? std::make_shared<const Behind>(stream->behind_) : nullptr,
+          leaves_waits_out() ? std::make_shared<const Predecessors>(stream->behind_) : nullptr,
           stream->last_};
 }
 
@@ -109,14 +109,15 @@ void StreamQueues::leave_out(const StreamHandle& stream, const StreamPoint& poin
   if (point.queue) stream->left_out_.push_back({point, number});
 }
 
-// Before `next` comes behind what the stream has been told to wait for.
+// Before `next` is ordered after what the stream waits for.
 void StreamQueues::judge_left_out(const StreamHandle& stream, const char* next) {
   for (const auto& [point, number] : std::exchange(stream->left_out_, {})) {
-    const auto behind = [&](const Behind& all) {
+    const auto predecessors = [&](const Predecessors& all) {
       const auto found = all.find(point.queue.get());
       return found != all.end() && found->second >= point.count;
     };
-    const bool implied = point.queue == stream || behind(stream->behind_) || behind(host_behind);
+    const bool implied =
+        point.queue == stream || predecessors(stream->behind_) || predecessors(host_order);
     note_left_out(fmt::format("left out: wait {} of device {}, of {} for {} of device {}: {}",
                               number, stream->device_, next, point.last, point.queue->device_,
                               implied ? "implied" : "not implied"));
@@ -128,7 +129,7 @@ void StreamQueues::push(const StreamHandle& stream, Work work) {
   stream->last_ = work.graph ? "a graph" : work.single.name;
   judge_left_out(stream, stream->last_);
   if (leaves_waits_out())
-    for (const auto& [queue, count] : host_behind)
+    for (const auto& [queue, count] : host_order)
       stream->behind_[queue] = std::max(stream->behind_[queue], count);
   if (work.graph) {
     work.left = work.graph->pieces.size();

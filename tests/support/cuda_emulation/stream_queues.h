@@ -3,17 +3,17 @@
 // A device may run work any time between the call that put it on a stream and whatever waits for
 // it, and streams that nothing orders run in any order. Machine::order says what happens here:
 //   kAtOnce  work runs in the call that puts it there, if nothing that it waits for is missing;
-//   kLate    as late as it may: when the host waits, or when other work ordered behind it has to
+//   kLate    as late as it may: when the host waits, or when other work ordered after it has to
 //            run. What waits for nothing then reads what was there before;
 //   kRandom  a seeded generator picks among all that may run, on any stream of any device: some
 //            when work is put there, more when the host waits. Streams have priorities that change
-//            now and then, so that one may stay far behind the others (Burckhardt et al., "A
+//            now and then, so that one may lag far after the others (Burckhardt et al., "A
 //            randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010).
 //            The nodes of graphs that run are in the same pool.
 //
 // Work that waits for other work by looking at memory, or for other ranks, says so by NotYet; it is
-// asked again when something has changed. Where nothing can go on any more, whoever waits gets an
-// EmulationError that lists who waits for what, and all that was left is dropped. While another
+// called again when something has changed. If nothing can go on any more, every waiting thread gets
+// an EmulationError that lists who waits for what, and all that was left is dropped. While another
 // process may change that, it takes elsewhere_ms() instead of Machine::stuck_ms.
 #pragma once
 
@@ -41,8 +41,8 @@ struct NotYet {
   bool runs = false;       // meanwhile: a kernel that has begun
 };
 
-// A call that waits until no kernel runs, beside a kernel that waits for work not launched yet.
-class BesideWaitingKernel : public EmulationError {
+// A call that waits until no kernel runs, during a kernel that waits for work not launched yet.
+class BlockedByWaitingKernel : public EmulationError {
   using EmulationError::EmulationError;
 };
 
@@ -66,15 +66,15 @@ using Graph = std::shared_ptr<const PieceGraph>;
 class StreamQueue;
 using StreamHandle = std::shared_ptr<StreamQueue>;
 
-// How much of other streams' work a stream's next work comes behind, as far as streams and events
-// say, and waits of the thread that puts it there. Kept only while waits are left out (planted.h).
-using Behind = std::map<const StreamQueue*, uint64_t>;
+// How much of other streams' work a stream's next work is ordered after, by streams, events and
+// waits of the thread that puts it there. Kept only while waits are left out (planted.h).
+using Predecessors = std::map<const StreamQueue*, uint64_t>;
 
 // Everything that had been put on a stream at some time; empty: nothing.
 struct StreamPoint {
   StreamHandle queue;
   uint64_t count = 0;
-  std::shared_ptr<const Behind> behind = {};
+  std::shared_ptr<const Predecessors> predecessors = {};
   const char* last = "nothing";  // name of the last work before it
   [[nodiscard]] bool passed() const;
 };
@@ -112,7 +112,7 @@ class StreamQueue {
   std::deque<Work> waiting_;
   uint64_t done_ = 0;
   std::vector<StreamPoint> held_by_;  // what the next work has to wait for
-  Behind behind_;
+  Predecessors behind_;
   const char* last_ = "nothing";
   struct LeftOut {
     StreamPoint point;
@@ -151,13 +151,13 @@ class StreamQueues {
   static void finish_device(int device);
   static void finish_all();
   // For a call that takes or frees memory of several devices: a driver may wait until no kernel
-  // runs, on peers either, and lets nobody launch anything meanwhile. Where graphs are on streams,
+  // runs, on peers either, and blocks all launches meanwhile. Where graphs are on streams,
   // runs all that may run. Throws EmulationError where a kernel then waits for work that has not
   // been launched.
   static void let_kernels_end(const char* call);
   // Whether that is done; lets something run when it is not, so that polling ends.
   [[nodiscard]] static bool query(const StreamPoint& point);
-  // For whoever holds lock(): what work looks at, or waits for, has changed.
+  // REQUIRES lock(). Call when what work looks at, or waits for, has changed.
   static void wake();
 
  private:

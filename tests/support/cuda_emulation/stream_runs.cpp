@@ -152,8 +152,8 @@ void StreamQueues::let_kernels_end(const char* call) {
         elsewhere |= ready.elsewhere;  // another process may go on
       }
   if (runs && !elsewhere)
-    throw BesideWaitingKernel(
-        fmt::format("{} beside a kernel that waits for work which has not been launched; {}", call,
+    throw BlockedByWaitingKernel(
+        fmt::format("{} during a kernel that waits for work which has not been launched; {}", call,
                     who_waits()));
 }
 
@@ -239,7 +239,7 @@ std::string StreamQueues::who_waits() {
       text += fmt::format("{}{} of device {} waits for {}; ", work.graph ? "graph node " : "",
                           work.piece(ready.piece).name, work.piece(ready.piece).device,
                           ready.waits_for);
-    text += fmt::format("{} behind it", stream->waiting_.size() - 1);
+    text += fmt::format("{} after it", stream->waiting_.size() - 1);
   }
   return text;
 }

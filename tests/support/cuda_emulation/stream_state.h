@@ -27,7 +27,7 @@ inline std::vector<std::span<const StreamPoint>> blocked;  // what threads wait 
 inline std::mt19937_64 generator{machine().seed};
 inline int host_threads = 0;
 
-// Threads of the host that use streams: where all of them wait, nobody is left to help.
+// Threads of the host that use streams: if all of them wait, none is left to make progress.
 void register_thread();
 // The running thread of the host has waited for these.
 void note_host_wait(std::span<const StreamPoint> points);

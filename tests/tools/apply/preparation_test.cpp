@@ -47,7 +47,7 @@ std::string encoded(const Preparation& preparation, const std::string& path,
   return bytes;
 }
 
-// Every line without its first field and the separator behind it.
+// Every line without its first field and the separator after it.
 std::string without_first_column(const std::string& text, char separator) {
   std::istringstream lines(text);
   std::string out;
@@ -259,7 +259,7 @@ TEST_CASE("fields that span lines get the records that csv_prep gave them") {
          read_text(folder / "out/train.bin")));
 }
 
-TEST_CASE("columns behind a label that is not there move up") {
+TEST_CASE("columns after a label that is not there move up") {
   const TemporaryDirectory folder;
   CsvPrepOptions options = csv_options(folder);
   write_text(folder / "schema.json", R"({"label": {"column": 1, "positive": "1"},

@@ -26,7 +26,7 @@ constexpr const char* kParquetSchema = R"({
   "categorical": [{"column": "city"}, {"column": "shop"}]
 })";
 
-// SameRows [begin, end) as CSV and as Parquet: an index that nobody wants, missing values, texts
+// SameRows [begin, end) as CSV and as Parquet: an unused index, missing values, texts
 // with commas, quotes and line feeds.
 struct SameRows {
   std::string csv = "day,city,age,income,shop,buys\n";

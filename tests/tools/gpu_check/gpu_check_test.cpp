@@ -91,7 +91,7 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
   check_in_order(report,
                  {"- train_bench-bf16-alpha-1.05-batch-32: not run: train_bench is not built here",
                   "- embedding-cap-100-alpha-0: not run: gpu_embedding_bench is not built here",
-                  "- table: not run: train_bench has left no numbers"});
+                  "- table: not run: train_bench has left no results"});
 #endif
   CHECK(std::filesystem::file_size(run / "out/logs.tar.gz") > 0);
   check_contains(read_text(run / "out/matmul_algorithms.txt"), {"emulated_device/9.0", " take "});

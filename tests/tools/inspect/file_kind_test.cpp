@@ -19,7 +19,7 @@ FileFacts detect(const TemporaryDirectory& folder, const std::string& bytes) {
   return detect_file(folder / "file");
 }
 
-TEST_CASE("kinds of files are told by what is in them") {
+TEST_CASE("kinds of files are recognized by their contents") {
   const TemporaryDirectory folder;
   using Kind = FileKind;
   const struct {

@@ -30,7 +30,7 @@ TEST_CASE("fitting pairs are called fitting") {
          f.write({.float_label = true, .float_dense = true});
          f.set = {"layers.data.float_label_dense=true"};
        }},
-      {"float dense beside integer labels", "RawAsync",
+      {"float dense with integer labels", "RawAsync",
        [](FitFolder& f) {
          f.write({.float_dense = true});
          f.set = {"layers.data.async_param.is_dense_float=true"};
@@ -101,9 +101,9 @@ TEST_CASE("slots of one vocabulary that have tables of their own are noted, not 
   for (const char* tables : {"[0,1,0,2]", "[0,1,2,3]"}) {
     folder.set.resize(1);
     folder.set.push_back(hparam + "slot_tables=" + tables);
-    const FitReport told = fit(folder);
-    CHECK(told.fits());
-    CHECK(told.notes.empty());
+    const FitReport report = fit(folder);
+    CHECK(report.fits());
+    CHECK(report.notes.empty());
   }
   const Inspection inspection = inspect_file(folder.train(), nullptr, {}, {});
   test::check_contains(report_text(inspection), {"\"slot_tables\": [0,1,0,2]"});

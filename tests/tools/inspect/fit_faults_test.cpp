@@ -138,7 +138,7 @@ const std::vector<BrokenPair>& broken_pairs() {
        "integer_label",
        {"int32"},
        [](FitFolder& f) { f.set = {"layers.data.float_label_dense=true"}; }},
-      {"float dense values beside integer labels",
+      {"float dense values with integer labels",
        "RawAsync",
        "float_dense",
        {"float32", "is_dense_float"},
@@ -152,7 +152,7 @@ const std::vector<BrokenPair>& broken_pairs() {
            if (r % 5 == 4) w[2] = UINT32_MAX;
          }));
        }},
-      {"floats that are no numbers",
+      {"floats that are NaN",
        "RawAsync",
        "not_finite",
        {"dense column 2", "record 3"},

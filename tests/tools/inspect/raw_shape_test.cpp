@@ -22,10 +22,10 @@ TEST_CASE("the record size is found for any numbers of columns") {
         const std::vector<uint32_t> words = data.words();
         const int64_t record = 1 + dense + static_cast<int64_t>(slots);
         CHECK(found(words) == record);
-        CHECK(look_at_column(words, record, 0).labels_float == floats);
-        CHECK(look_at_column(words, record, 0).labels_integer == !floats);
-        CHECK(look_at_column(words, record, 1).floats == floats);
-        CHECK_FALSE(look_at_column(words, record, 1 + dense).floats);
+        CHECK(inspect_column(words, record, 0).labels_float == floats);
+        CHECK(inspect_column(words, record, 0).labels_integer == !floats);
+        CHECK(inspect_column(words, record, 1).floats == floats);
+        CHECK_FALSE(inspect_column(words, record, 1 + dense).floats);
       }
     }
   }

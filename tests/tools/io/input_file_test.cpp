@@ -171,7 +171,7 @@ std::vector<NumberedRow> numbered_rows(const std::string& path, const TextForm& 
 
 TEST_CASE("a quoted field may span lines, wherever blocks are cut") {
   TemporaryDirectory folder;
-  // Rows whose fields are drawn from all that quotes can do; most of them are lines.
+  // Rows whose fields are drawn from all that quotes can do; the majority are lines.
   const char* fields[] = {
       "",           "x",          "5\" disk",     "\"a;b\"", "\"\"",     "\"two\nlines\"",
       "\"\n\r\n\"", "\"\"\"\n\"", "\"x\n;\"\"\"", "x \"",    "\"\"\"\"", "-1e3"};

@@ -76,7 +76,7 @@ TEST_CASE("a file that is saved is gone on with at any byte") {
       {"part: expected at least 4 bytes, found 3"});
 }
 
-TEST_CASE("a disk that is full is an error that names the file; nothing stays behind") {
+TEST_CASE("a disk that is full is an error that names the file; no file remains") {
   TemporaryDirectory folder;
   const std::string message = test::message_of<FileError>([&] {
     const test::FileSizeLimit limit(1 << 20);

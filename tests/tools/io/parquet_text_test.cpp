@@ -129,7 +129,7 @@ TEST_CASE("the lines of many row groups come in their order, for any threads") {
   for (const int threads : {1, 2, 7}) CHECK(parquet_text(path, {}, threads) == want);
   test::write_parquet(path, {.columns = {{"n", numbers}, {"t", texts}}, .rows = 20'000});
   CHECK(parquet_text(path) == want);
-  // One that nobody reads to the end.
+  // One that is not read to the end.
   const auto stream = open_input_stream(path);
   char piece[10];
   CHECK(stream->read(piece, sizeof(piece)) == sizeof(piece));

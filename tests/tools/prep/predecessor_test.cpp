@@ -25,7 +25,7 @@ constexpr int kDays = 10;
 
 std::string day(int number) { return "day_" + std::to_string(number); }
 
-// Files of a preparation's vocabulary, one behind another, with their names.
+// Files of a preparation's vocabulary, one after another, with their names.
 std::string vocabulary_of(const std::string& folder, size_t columns) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder + "/vocabulary"))

@@ -98,12 +98,12 @@ int run_killed_at(const CriteoPrepOptions& options, int64_t last_point) {
 }
 
 // How far the n-th point is depends on how threads take turns; that there is a state does not.
-// Killed so many points behind the n-th state.
-int run_killed_once_saved(const CriteoPrepOptions& options, int states = 1, int points_behind = 0) {
-  std::atomic<int> saved{0}, behind{0};
+// Killed so many points after the n-th state.
+int run_killed_once_saved(const CriteoPrepOptions& options, int states = 1, int points_after = 0) {
+  std::atomic<int> saved{0}, passed{0};
   return run_in_child(options, [&](int64_t, std::string_view name) {
     if (name == "saved") ++saved;
-    if (saved >= states && behind++ == points_behind) ::_exit(kKilled);
+    if (saved >= states && passed++ == points_after) ::_exit(kKilled);
   });
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("training rows are shuffled by the seed, others stay as they are") {
     }
 }
 
-TEST_CASE("progress is told and may stop the work; nothing stays behind") {
+TEST_CASE("progress is reported and may stop the work; no file remains") {
   const GeneratedRows rows = make_rows(1000, false);
   TemporaryDirectory folder;
   ThreadPool pool(2);

@@ -135,13 +135,14 @@ TEST_CASE("measured skew and missing values are what was asked, Zipf or like Cri
     for (size_t s = 0; s < result.columns.size(); ++s) {
       const ColumnSkew& c = result.columns[s];
       CHECK(c.categories == options.columns.cards[s]);
-      CHECK(c.missing == Approx(c.asked_missing).margin(0.005));
+      CHECK(c.missing == Approx(c.target_missing).margin(0.005));
       for (int i = 0; i < 4; ++i) {
         INFO("C" << s + 1 << ", top " << TopCounts::kTop[i] << ": " << c.share[i] << ", asked "
-                 << c.asked_share[i]);
+                 << c.target_share[i]);
         // 2 %, or four standard errors where chance alone moves a share by more.
-        const double chance = 4 * std::sqrt(c.asked_share[i] / (kRows * (1 - c.missing)));
-        CHECK(std::abs(c.share[i] - c.asked_share[i]) < std::max(0.02 * c.asked_share[i], chance));
+        const double chance = 4 * std::sqrt(c.target_share[i] / (kRows * (1 - c.missing)));
+        CHECK(std::abs(c.share[i] - c.target_share[i]) <
+              std::max(0.02 * c.target_share[i], chance));
       }
     }
     test::check_contains(result.skew_table(), {"C26", "asked measured"});

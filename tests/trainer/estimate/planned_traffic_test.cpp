@@ -23,7 +23,7 @@ Planned planned(const std::string& config, const std::string& system, bool betwe
     if (ends(".keys_exchange")) p.keys += bytes;
     if (ends(".rows_exchange")) p.rows += bytes;
     if (ends(".grads_exchange")) p.grads += bytes;
-    if (ends("copied_gradients.all_reduce")) p.sums += bytes;
+    if (ends("replicated_gradients.all_reduce")) p.sums += bytes;
   }
   return p;
 }

@@ -97,7 +97,7 @@ TEST_CASE("the report ends in the line that scripts read") {
   const std::string text = estimate_report(options);
   test::check_contains(
       text, {"embedding.rows_exchange", "bound by matrix products", "twice the batch",
-             "no row copied", "skewed as Criteo's", "copied_gradients.all_reduce comm "});
+             "no replicated rows", "skewed as Criteo's", "replicated_gradients.all_reduce comm "});
   const std::string last = text.substr(text.rfind("\n", text.size() - 2) + 1);
   double in_ms = 0, rate = 0;
   REQUIRE(std::sscanf(last.c_str(), "estimate: %lf ms per iteration, %lf M samples/s\n", &in_ms,

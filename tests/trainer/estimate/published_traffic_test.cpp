@@ -1,7 +1,6 @@
 // What ranks send at the shapes of MLPerf's DLRM runs, by step: from placement and statistics
-// alone, beside what follows from the definition (every row of the law by itself, every pair of
-// ranks by itself), and beside figures that were published or derived from published ones, as
-// rounded there:
+// alone, compared with the definition (every row of the law by itself, every pair of ranks by
+// itself), and with figures that were published or derived from published ones, as rounded there:
 //
 //                        1 x 8     8 x 8     14 x 8
 //   rows, 16 bits, MB    7.4       1.1       0.72 in the node, 0.77 between
@@ -9,9 +8,10 @@
 //   keys, MB             0.12      -         0.011, 0.012
 //   summed, MB           9.5       12.4      11.3; a rank sends 19.7 in the node, 2.6 between
 //
-// The first column is without copied rows, which do not pay inside a node. Where ours differ: keys
-// travel behind a header of 8 bytes for each rank, and of 8 more where nodes hand them on, which
-// the figures above leave out; rows travel in float unless solver.wire_precision says otherwise.
+// The first column is without replicated rows, which do not pay inside a node. Where ours differ:
+// keys travel after a header of 8 bytes for each rank, and of 8 more where nodes hand them on,
+// which the figures above leave out; rows travel in float unless solver.wire_precision says
+// otherwise.
 #include <cmath>
 
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
@@ -30,7 +30,7 @@ struct Shape {
   int nodes, of_node;
   double batch;
   const char* config;
-  bool copies;
+  bool replicate;
   [[nodiscard]] int ranks() const { return nodes * of_node; }
   [[nodiscard]] double samples() const { return batch / ranks(); }
   [[nodiscard]] bool hands_on() const { return nodes > 1; }
@@ -45,9 +45,9 @@ struct Bytes {
 
 // ---- By definition ----
 
-// A row is worth copies where it is looked up so often in a sample; 0 nodes: never.
+// A row is worth replicating where it is looked up so often in a sample; 0 nodes: never.
 double threshold(const Shape& s) {
-  if (!s.copies) return INFINITY;
+  if (!s.replicate) return INFINITY;
   return s.nodes * (1.9e11 / 1.3e11) * s.nodes / (s.nodes - 1.0) / s.batch;
 }
 
@@ -112,8 +112,8 @@ Sent planned(const Shape& s, const std::string& wire) {
   const auto config = config::load_train_config(
       s.config, overrides_for(system, {"solver.batchsize=" + std::to_string(std::lround(s.batch)),
                                        "solver.wire_precision=" + wire}));
-  const auto estimate = estimate_iteration(*config, system.machine,
-                                           {.keys = AssumedKeys::kCriteo, .copies = s.copies});
+  const auto estimate = estimate_iteration(
+      *config, system.machine, {.keys = AssumedKeys::kCriteo, .replicate = s.replicate});
   Sent sent;
   const auto add = [](Bytes& to, const plan::StepWork& work) {
     to.in_node += work.in_node;
@@ -135,7 +135,7 @@ void check(const Bytes& got, const Bytes& want, double epsilon) {
   CHECK(got.between == Approx(want.between).epsilon(epsilon));
 }
 
-// As a figure that was written with so many digits behind the point; from f(n) = 1.06 / n, where
+// A figure that was written with so many digits after the point; from f(n) = 1.06 / n, where
 // ours is 1.0608 / n.
 void check_written(double bytes, double mb, int digits) {
   const double unit = std::pow(10.0, -digits), law = 0.0008 / 1.06;
@@ -156,8 +156,8 @@ TEST_CASE("ranks of MLPerf's shapes are to send what follows from the law of key
       check(sent.rows, exchanged(s, rows * 128 * value), 2e-3);
       check(sent.grads, exchanged(s, rows * 128 * value), 2e-3);
       check(sent.keys, exchanged(s, header + 4 * rows), 2e-3);
-      if (s.copies) CHECK(std::abs(static_cast<double>(sent.copied - copied(s))) <= s.ranks());
-      const auto copies = static_cast<double>(s.copies ? sent.copied : 0);
+      if (s.replicate) CHECK(std::abs(static_cast<double>(sent.copied - copied(s))) <= s.ranks());
+      const auto copies = static_cast<double>(s.replicate ? sent.copied : 0);
       check(sent.sums, summed(s, (kParameters + copies * 128) * value), 1e-4);
     }
   }

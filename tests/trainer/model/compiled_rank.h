@@ -1,4 +1,4 @@
-// The plan of one of several ranks, with nobody to talk to: enough to look at it.
+// The plan of one of several ranks without the others: enough to inspect it.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,8 @@ struct CompiledRank {
     ranks.context.topology = std::make_shared<const comm::Topology>(topology);
     ranks.placements = trainer::make_placements(*config, topology, false);
     if (copies)
-      for (trainer::LayerPlacement& p : ranks.placements) p.placement = with_copies(*p.placement);
+      for (trainer::LayerPlacement& p : ranks.placements)
+        p.placement = with_replicated_rows(*p.placement);
     model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks), gpu);
     model->build_plans();
   }
@@ -39,7 +40,7 @@ struct CompiledRank {
   }
 
  private:
-  static std::shared_ptr<const embedding::RowPlacement> with_copies(
+  static std::shared_ptr<const embedding::RowPlacement> with_replicated_rows(
       const embedding::RowPlacement& placement) {
     const embedding::SlotLayout& layout = placement.layout();
     std::vector<uint32_t> counts(static_cast<size_t>(layout.total_rows), 1);

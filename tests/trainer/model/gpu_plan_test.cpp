@@ -17,9 +17,9 @@ using plan::Step;
 const std::string kEight = "solver.gpu=[[0,1,2,3,4,5,6,7]]";
 
 CompiledRank eight_gpus(const std::string& text, std::vector<std::string> changes,
-                        bool copies = false) {
+                        bool replicated = false) {
   changes.insert(changes.begin(), kEight);
-  return {CompiledRank::of_text(text, changes), &trainer::absent_gpu(), copies};
+  return {CompiledRank::of_text(text, changes), &trainer::absent_gpu(), replicated};
 }
 CompiledRank eight_gpus_of_file(const char* path, const std::vector<std::string>& changes) {
   std::vector<std::string> all = {kEight};
@@ -65,19 +65,19 @@ const Names kSmall = {"emb", "b1.fprop", "b1.wgrad", "t1.fprop"};
 
 void check_overlaps(const Plan& plan, const Names& names, const std::string& sum) {
   const Ordered ordered(plan);
-  const auto beside = [&](const std::string& step, const std::string& other) {
-    INFO(step << " beside " << other);
+  const auto overlaps = [&](const std::string& step, const std::string& other) {
+    INFO(step << " overlaps " << other);
     CHECK(ordered.side_by_side(names.embedding + step, other));
   };
-  // Keys do not travel an iteration ahead: their exchange goes by beside the bottom network.
+  // Keys do not travel an iteration ahead: their exchange overlaps the bottom network.
   for (const char* forward : {".route", ".keys_exchange", ".gather", ".rows_exchange", ".pool"})
-    beside(forward, names.bottom_forward);
+    overlaps(forward, names.bottom_forward);
   CHECK(ordered.side_by_side("notice", names.bottom_forward));
-  beside(".sort", names.top_forward);
-  beside(".reduce", names.bottom_backward);
-  beside(".grads_exchange", names.bottom_backward);
-  beside(".update", sum);
-  beside(".update", "dense_update");
+  overlaps(".sort", names.top_forward);
+  overlaps(".reduce", names.bottom_backward);
+  overlaps(".grads_exchange", names.bottom_backward);
+  overlaps(".update", sum);
+  overlaps(".update", "dense_update");
   // Independent of each other, and yet one after another: all exchanges of a GPU are on one lane,
   // and that of row gradients, which is ready first, comes before the sum that the update is after.
   const auto index = [&](const std::string& name) { return plan.index_of(name); };
@@ -106,7 +106,7 @@ void check_copy_in(const Plan& plan) {
 struct Variant {
   const char* name;
   std::vector<std::string> changes;
-  bool copies = false;
+  bool replicated = false;
 };
 const std::string kAt = "layers.emb.sparse_embedding_hparam.";
 const std::string kGlobal =
@@ -119,8 +119,8 @@ const std::vector<Variant>& variants() {
   static const std::vector<Variant> all = {
       {"as it is", {}},
       {"tables", {"layers.emb.type=LocalizedSlotSparseEmbeddingOneHot"}},
-      {"copies, summed together", {kGrouped}, true},
-      {"copies, summed apart", {kApart}, true},
+      {"replicated, summed together", {kGrouped}, true},
+      {"replicated, summed apart", {kApart}, true},
       {"narrow wire", {kApart, "solver.wire_precision=bf16"}, true},
       {"16 bits, scaled loss", {kApart, "solver.mixed_precision=1024"}, true},
       {"sharded optimizer", {kApart, "solver.shard_optimizer=true"}, true},
@@ -139,7 +139,7 @@ const std::vector<Variant>& variants() {
 TEST_CASE("of eight GPUs' steps those that must lie side by side do, and none share a buffer") {
   for (const Variant& v : variants()) {
     INFO(v.name);
-    const CompiledRank c = eight_gpus(small_config(), v.changes, v.copies);
+    const CompiledRank c = eight_gpus(small_config(), v.changes, v.replicated);
     const Plan& plan = c.model->train_plan();
     const bool sharded = c.config->solver.shard_optimizer;
     CHECK(check_unordered(plan) > 40);
@@ -148,12 +148,13 @@ TEST_CASE("of eight GPUs' steps those that must lie side by side do, and none sh
     check_copy_in(c.model->eval_plan());
     if (c.config->solver.gradient_clip_norm > 0) continue;  // the norm is that of all gradients
     check_overlaps(plan, kSmall, sharded ? "reduce_scatter" : "all_reduce");
-    if (!v.copies) continue;
+    if (!v.replicated) continue;
     const Ordered ordered(plan);
-    CHECK(ordered.side_by_side("emb.update_copied", "dense_update"));
+    CHECK(ordered.side_by_side("emb.update_replicated", "dense_update"));
     if (c.config->all_reduce.grouped) continue;
-    CHECK(ordered.side_by_side("emb.copied_gradients.all_reduce", "emb.update"));
-    if (!sharded) CHECK(ordered.side_by_side("emb.copied_gradients.all_reduce", "dense_update"));
+    CHECK(ordered.side_by_side("emb.replicated_gradients.all_reduce", "emb.update"));
+    if (!sharded)
+      CHECK(ordered.side_by_side("emb.replicated_gradients.all_reduce", "dense_update"));
   }
 }
 
@@ -176,7 +177,7 @@ TEST_CASE("the same of statistics over ranks, of DLRM-DCNv2 and of MLPerf's DLRM
   }
 }
 
-// What a step does not say it reads or writes is missing in a plan, and must be seen by whoever
+// What a step does not say it reads or writes is missing in a plan, and must be seen by a test that
 // knows: each is taken out in turn. Where nothing is seen, other ways order all that share a
 // buffer.
 TEST_CASE("a read or a write that a step does not say leaves steps unordered that share a buffer") {

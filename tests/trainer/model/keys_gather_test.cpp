@@ -8,7 +8,7 @@ namespace hlite::trainer {
 
 TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, and counts them") {
   constexpr int kRanks = 3;
-  constexpr int64_t kTrain = 2, kMost = 4, kColumns = 3;
+  constexpr int64_t kTrain = 2, kMax = 4, kColumns = 3;
   const auto config = config::parse_train_config(test::small_config(), "small.json", {});
   const auto key_of = [](int64_t sample, int64_t column) {
     return static_cast<uint32_t>(10 * sample + column);
@@ -18,11 +18,11 @@ TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, a
   comm::run_ranks(kRanks, [&](comm::Communicator& world) {
     const auto q = static_cast<size_t>(world.rank());
     ThreadPool pool(1);
-    CopyIn batch(config->data, kMost);
+    CopyIn batch(config->data, kMax);
     KeysGather gather({.rank = world.rank(),
                        .topology = std::make_shared<comm::Topology>(world.topology()),
                        .world = &world},
-                      batch, kColumns, {.train = kTrain, .most = kMost});
+                      batch, kColumns, {.train = kTrain, .most = kMax});
     plan::Buffers buffers;
     batch.declare(buffers);
     gather.declare(buffers);
@@ -42,7 +42,7 @@ TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, a
       return all;
     };
     trained[q] = run(train, kTrain);
-    evaluated[q] = run(eval, kMost);
+    evaluated[q] = run(eval, kMax);
     traffic[q] = gather.traffic();
   });
   const auto expected = [&](int64_t samples) {
@@ -53,10 +53,10 @@ TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, a
   };
   for (size_t q = 0; q < kRanks; ++q) {
     CHECK(trained[q] == expected(kTrain));
-    CHECK(evaluated[q] == expected(kMost));
+    CHECK(evaluated[q] == expected(kMax));
     CHECK(traffic[q].step == "keys_gather");
     // To two others, once each way of running.
-    CHECK(traffic[q].totals.intra_bytes == 2 * (kTrain + kMost) * kColumns * 4);
+    CHECK(traffic[q].totals.intra_bytes == 2 * (kTrain + kMax) * kColumns * 4);
     CHECK(traffic[q].totals.intra_received == traffic[q].totals.intra_bytes);
     CHECK(traffic[q].totals.intra_messages == 4);
   }

@@ -21,7 +21,8 @@ TEST_CASE("the largest tables are named with rows and bytes, the largest first")
   CHECK(largest_tables({{"a", 1, 4}}) == "a (1 rows, 0.0 kB)");
 }
 
-TEST_CASE("what a device has no room for is refused with both numbers and the largest tables") {
+TEST_CASE(
+    "a model that does not fit a device is refused with both numbers and the largest tables") {
   const cuda::Backend& gpu = test::emulated_cuda();
   require_device_memory(gpu, 1000, {});
   int64_t free = 0, total = 0;

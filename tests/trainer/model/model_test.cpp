@@ -25,8 +25,7 @@ struct Compiled {
 
 }  // namespace
 
-TEST_CASE(
-    "the plan leaves the embedding free to run beside the bottom network, and orders the rest") {
+TEST_CASE("the plan lets the embedding overlap the bottom network, and orders the rest") {
   const Compiled c;
   CHECK(c.overlap("emb.lookup", "b1.fprop"));
   CHECK(c.overlap("emb.update", "b1.wgrad"));
@@ -106,7 +105,7 @@ TEST_CASE("steps that exchange say what they send, on four ranks of two nodes") 
   CHECK(sends("emb.grads_exchange").between_per_sample == Approx(2 * 16 * rows));
 }
 
-TEST_CASE("ranks that gather keys say what they send of them, and make lists beside the network") {
+TEST_CASE("ranks that gather keys state their traffic, and make lists overlapping the network") {
   for (const auto* gpu : {static_cast<const cuda::Backend*>(nullptr), &trainer::absent_gpu()}) {
     const CompiledRank c({"solver.input=broadcast"}, gpu);
     const auto& plan = c.model->train_plan();

@@ -47,7 +47,7 @@ void collect(GpuEvaluation& evaluation, const cuda::Backend& gpu, void* stream, 
   evaluation.start(stream);
 }
 
-// A model on the CPU or a GPU, with first values, ready to be evaluated.
+// A model on the CPU or a GPU, with initial values, ready to be evaluated.
 struct Evaluated {
   SmallRun files;
   std::unique_ptr<config::TrainConfig> config;
@@ -154,7 +154,7 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
   const EvalResult cpu = [] {
     Evaluated run(nullptr);
     run.evaluator->allocate();
-    CHECK(!run.evaluator->beside_training());
+    CHECK(!run.evaluator->overlaps_training());
     return run.run();
   }();
   CHECK(cpu.samples == 333);
@@ -169,7 +169,7 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
         run.evaluator->allocate();
         CHECK(log.count("warning") == (full ? 1 : 0));
       }
-      CHECK(run.evaluator->beside_training() == !full);
+      CHECK(run.evaluator->overlaps_training() == !full);
       for (int i = 0; i < 3; ++i) {  // from the second on in a graph
         const EvalResult got = run.run();
         CHECK(got.samples == cpu.samples);

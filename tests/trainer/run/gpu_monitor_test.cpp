@@ -39,12 +39,12 @@ const std::vector<GpuMonitor::Gpu> kTwo = {{0, "EEEE:01:00.0"}, {1, "EEEE:02:00.
 
 }  // namespace
 
-TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, each and together") {
+TEST_CASE("GPUs report power, clocks, temperature, energy and slowdowns, each and together") {
   const Variables of(HLITE_FAKE_NVML_LIBRARY, kValues);
   test::LogCapture log;
   GpuMonitor monitor(kTwo);
   REQUIRE(monitor.watches());
-  const GpuEvent event = monitor.look(50);
+  const GpuEvent event = monitor.sample(50);
   CHECK(event.iter == 50);
   REQUIRE(event.gpus.size() == 2);
   CHECK(event.gpus[0].device == 0);
@@ -56,41 +56,41 @@ TEST_CASE("GPUs tell power, clocks, temperature, energy and what slows them, eac
   CHECK(*event.watts == Approx(605.1));
   // A joule more at each of four calls: two at the start, two now.
   CHECK(*event.joules == Approx(2 + 2));
-  CHECK(event.gpus[0].slowed_by.empty());  // idle, and told to
+  CHECK(event.gpus[0].slowed_by.empty());  // idle, and set by the user
   CHECK(event.gpus[1].slowed_by ==
         std::vector<std::string>{"power limit", "temperature, by the driver"});
   check_contains(log.text(), {"GPU 1 is slower than it could be: power limit, temperature, by the "
                               "driver; its clock is 1410 MHz"});
   // Once, until there is another reason.
   const size_t said = log.text().size();
-  (void)monitor.look(100);
+  (void)monitor.sample(100);
   CHECK(log.text().size() == said);
   setenv("HLITE_FAKE_NVML", "reasons=0x80,0x20", 1);
-  (void)monitor.look(150);
+  (void)monitor.sample(150);
   check_contains(log.text().substr(said), {"GPU 0", "power brake from outside"});
   CHECK(log.text().substr(said).find("GPU 1") == std::string::npos);
 }
 
-TEST_CASE("what the driver's library does not tell is left out") {
+TEST_CASE("what the driver's library does not report is left out") {
   const test::LogCapture quiet;
-  const auto look = [](const std::string& library, const std::string& fails) {
+  const auto sample = [](const std::string& library, const std::string& fails) {
     const Variables of(library, kValues, fails);
     GpuMonitor monitor(kTwo);
-    return monitor.watches() ? monitor.look(1) : GpuEvent{};
+    return monitor.watches() ? monitor.sample(1) : GpuEvent{};
   };
-  const GpuEvent cold = look(HLITE_FAKE_NVML_WITHOUT_TEMPERATURE, "");
+  const GpuEvent cold = sample(HLITE_FAKE_NVML_WITHOUT_TEMPERATURE, "");
   CHECK(!cold.gpus.at(0).celsius);
   CHECK(cold.watts);
-  const GpuEvent dark = look(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetPowerUsage");
+  const GpuEvent dark = sample(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetPowerUsage");
   CHECK(!dark.gpus.at(0).watts);
   CHECK(!dark.watts);
   CHECK(dark.joules);
-  const GpuEvent tireless = look(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetTotalEnergyConsumption");
+  const GpuEvent tireless = sample(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetTotalEnergyConsumption");
   CHECK(!tireless.joules);
-  CHECK(look(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetCurrentClocksThrottleReasons")
+  CHECK(sample(HLITE_FAKE_NVML_LIBRARY, "nvmlDeviceGetCurrentClocksThrottleReasons")
             .gpus.at(1)
             .slowed_by.empty());
-  CHECK(look(HLITE_FAKE_NVML_LIBRARY, "nvmlInit_v2").gpus.empty());
+  CHECK(sample(HLITE_FAKE_NVML_LIBRARY, "nvmlInit_v2").gpus.empty());
 }
 
 TEST_CASE("a library that is named and missing is warned of, the driver's is not") {
@@ -113,10 +113,10 @@ TEST_CASE("a library that is named and missing is warned of, the driver's is not
   CHECK(log.text().size() == said);
   const Variables one(HLITE_FAKE_NVML_LIBRARY, "gpus=1 " + kValues);  // knows GPU 0 only
   GpuMonitor monitor(kTwo);
-  CHECK(monitor.look(1).gpus.size() == 1);
+  CHECK(monitor.sample(1).gpus.size() == 1);
 }
 
-TEST_CASE("the metrics file and the page have what GPUs tell") {
+TEST_CASE("the metrics file and the page have what GPUs report") {
   const test::TemporaryDirectory dir;
   const std::string path = dir / "m.jsonl";
   const GpuEvent whole{.iter = 50,
@@ -150,7 +150,7 @@ TEST_CASE("the metrics file and the page have what GPUs tell") {
   CHECK(events.at(2)["gpu_joules"] == 2000);
 }
 
-TEST_CASE("GPUs of a process are told apart by their address on the bus, each once") {
+TEST_CASE("GPUs of a process are identified by their address on the bus, each once") {
   config::SolverConfig solver;
   solver.gpu = {{1, 0}, {0, 2}};
   const test::EmulatedDevices machine(3);

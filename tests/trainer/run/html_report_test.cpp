@@ -31,24 +31,25 @@ std::string between(const std::string& text, const std::string& from, const std:
   return text.substr(begin + from.size(), end - begin - from.size());
 }
 
-// A run that is told to the page and to a metrics file alike.
-struct Told {
+// A run that is recorded by the page and by a metrics file alike.
+struct RecordedRun {
   test::TemporaryDirectory dir;
   std::unique_ptr<config::TrainConfig> config = config::parse_train_config(
       test::small_config(), "a<b>.json", {"solver.snapshot_prefix=" + kEvil});
   std::string path = dir.path() + "/r.html", metrics = dir.path() + "/m.jsonl";
   RunRecords records;
 
-  Told() {
+  RecordedRun() {
     records.add(std::make_unique<HtmlReport>(path, *config));
     records.add(std::make_unique<MetricsFile>(metrics, false));
-    records.tell(&RunRecord::ready, ReadyEvent{.iter = 0, .last_iter = 30, .seed = 7});
+    records.notify(&RunRecord::ready, ReadyEvent{.iter = 0, .last_iter = 30, .seed = 7});
     for (int i = 1; i <= 3; ++i)
-      records.tell(&RunRecord::train,
-                   TrainEvent{10 * i, 0.7 / i, 0.6 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
-    records.tell(&RunRecord::eval, int64_t{20},
-                 EvalResult{.auc = 2.0 / 3, .loss = 0.61, .more = {{"GAUC", 0.6}, {"NDCG@3", {}}}});
-    records.tell(
+      records.notify(&RunRecord::train,
+                     TrainEvent{10 * i, 0.7 / i, 0.6 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
+    records.notify(
+        &RunRecord::eval, int64_t{20},
+        EvalResult{.auc = 2.0 / 3, .loss = 0.61, .more = {{"GAUC", 0.6}, {"NDCG@3", {}}}});
+    records.notify(
         &RunRecord::eval, int64_t{30},
         EvalResult{.auc = std::nullopt, .loss = 0.6, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
   }
@@ -58,16 +59,16 @@ struct Told {
 }  // namespace
 
 TEST_CASE("the page has the metrics file's numbers") {
-  Told told;
-  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30,
-                                                .samples = 90,
-                                                .seconds = 2,
-                                                .samples_per_s = 45,
-                                                .reason = EndReason::kMaxIter});
+  RecordedRun run;
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 30,
+                                                 .samples = 90,
+                                                 .seconds = 2,
+                                                 .samples_per_s = 45,
+                                                 .reason = EndReason::kMaxIter});
   const json numbers = json::parse(
-      between(told.page(), R"(<script type="application/json" id="numbers">)", "</script>"));
+      between(run.page(), R"(<script type="application/json" id="numbers">)", "</script>"));
   json columns = json::object();
-  std::istringstream lines(test::read_text(told.metrics));
+  std::istringstream lines(test::read_text(run.metrics));
   for (std::string line; std::getline(lines, line);) {
     const json e = json::parse(line);
     if (e["event"] == "end") continue;
@@ -78,13 +79,13 @@ TEST_CASE("the page has the metrics file's numbers") {
   CHECK(columns["train"]["batch_loss"].size() == 3);
   CHECK(columns["eval"]["ndcg@3"] == json({nullptr, 0.4}));
   CHECK(numbers == columns);
-  check_contains(told.page(), {"0.66667", "iteration 20", "one class only", ">done<"});
+  check_contains(run.page(), {"0.66667", "iteration 20", "one class only", ">done<"});
 }
 
 TEST_CASE("a page refers to nothing outside, and what it shows is text") {
-  Told told;
-  told.records.tell(&RunRecord::failed, "bad " + kEvil);
-  const std::string page = told.page();
+  RecordedRun run;
+  run.records.notify(&RunRecord::failed, "bad " + kEvil);
+  const std::string page = run.page();
   for (const char* outside : {"<img", "http:", "https:", "src=", "@import", "url(", "onerror='"}) {
     INFO(outside);
     // In text the quotes and brackets of the same words are written otherwise.
@@ -101,21 +102,21 @@ TEST_CASE("a page refers to nothing outside, and what it shows is text") {
 }
 
 TEST_CASE("a page is there from the start, and says how a run ended") {
-  Told told;
-  check_contains(told.page(), {"running"});
+  RecordedRun run;
+  check_contains(run.page(), {"running"});
   const auto ends = [&](EndReason reason) {
-    told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = reason});
-    return told.page();
+    run.records.notify(&RunRecord::ended, EndEvent{.iter = 30, .reason = reason});
+    return run.page();
   };
   check_contains(ends(EndReason::kTarget), {"target reached"});
   check_contains(ends(EndReason::kInterrupted), {"interrupted"});
-  CHECK(!std::filesystem::exists(told.path + ".part"));
+  CHECK(!std::filesystem::exists(run.path + ".part"));
   const auto config = config::parse_train_config(test::small_config(), "c", {});
-  CHECK_THROWS_AS(HtmlReport(told.dir.path() + "/no/such/r.html", *config), FileError);
+  CHECK_THROWS_AS(HtmlReport(run.dir.path() + "/no/such/r.html", *config), FileError);
 }
 
-TEST_CASE("steps stand beside their floors, with traffic by link") {
-  Told told;
+TEST_CASE("steps stand next to their lower bounds, with traffic by link") {
+  RecordedRun run;
   StepsEvent steps{.iterations = 9, .steps = {}, .rates = {.flops = 1e9, .bytes = 1e8}};
   steps.steps.push_back({.name = "fc<1>", .lane = "compute", .seconds = 0.002, .flops = 1.5e6});
   steps.steps.push_back({.name = "emb.rows_exchange",
@@ -123,14 +124,14 @@ TEST_CASE("steps stand beside their floors, with traffic by link") {
                          .seconds = 0.001,
                          .exchange = true,
                          .sent = 2e6});
-  told.records.tell(&RunRecord::steps, steps);
-  told.records.tell(
+  run.records.notify(&RunRecord::steps, steps);
+  run.records.notify(
       &RunRecord::traffic,
       std::string(R"({"steps":[{"step":"all_reduce","intra_bytes":1500000,"inter_bytes":250000,)"
                   R"("intra_messages":2,"inter_messages":1}],"plain":{"intra_bytes":0,)"
                   R"("inter_bytes":9000000,"intra_messages":0,"inter_messages":4}})"));
-  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = EndReason::kMaxIter});
-  check_contains(told.page(),
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 30, .reason = EndReason::kMaxIter});
+  check_contains(run.page(),
                  {"fc&lt;1&gt;", "2.000", "1.500", "66.7 %", "Bound by matrix products",
                   "2000.0 MB/s", "all_reduce", "<td>1.500</td><td>0.250</td>", "9.000"});
 }
@@ -142,11 +143,11 @@ TEST_CASE("verdicts name what bounds a step and a run") {
       exchange{.name = "x", .seconds = 4, .exchange = true, .sent = 0},
       tiny{.name = "t", .seconds = 1e-6, .bytes = 1};
   CHECK(verdict_of(products, rates, 1).bound == StepBound::kProducts);
-  CHECK(verdict_of(products, rates, 1).floor_seconds == Approx(0.8));
+  CHECK(verdict_of(products, rates, 1).lower_bound_seconds == Approx(0.8));
   check_contains(verdict_of(products, rates, 1).words, {"close to"});
-  CHECK(verdict_of(memory, rates, 2).floor_seconds == Approx(0.8));
+  CHECK(verdict_of(memory, rates, 2).lower_bound_seconds == Approx(0.8));
   check_contains(verdict_of(memory, rates, 2).words, {"half-way", "memory"});
-  check_contains(verdict_of(memory, MachineRates{1e9, 1e9}, 2).words, {"far from its floor"});
+  check_contains(verdict_of(memory, MachineRates{1e9, 1e9}, 2).words, {"far from its lower bound"});
   CHECK(verdict_of(tiny, rates, 2).words == "small");
   CHECK(verdict_of(exchange, rates, 4).words == "waits for other ranks");
   check_contains(verdict_of(std::vector{products, memory}, rates, 0).bound, {"memory: 67 %"});

@@ -1,4 +1,4 @@
-// How the GPUs of a run reach each other, as people are told.
+// Reports of how the GPUs of a run reach each other.
 #include "hugectr_lite/trainer/run/links_report.h"
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ using test::check_contains;
 using test::message_of;
 
 // What is printed where so many ranks are joined, rank q on device q mod `devices`.
-std::string told(int ranks, int devices) {
+std::string reported(int ranks, int devices) {
   const test::EmulatedDevices machine(devices);
   const test::LogCapture log;
   comm::run_ranks(comm::Topology({ranks}), [&](comm::Communicator& host) {
@@ -28,7 +28,7 @@ std::string told(int ranks, int devices) {
     comm::DeviceCommunicator among(host.copy(comm::Route::kFlat), gpu, device);
     if (host.rank() == 0) {
       Progress progress(/*quiet=*/false);
-      tell_links(gpu, among, progress);
+      report_links(gpu, among, progress);
     }
     host.barrier();
     among.leave(nullptr);
@@ -36,19 +36,19 @@ std::string told(int ranks, int devices) {
   return log.text();
 }
 
-TEST_CASE("a run on several GPUs tells their links, and warns of slow ones", "[release-only]") {
-  const std::string good = told(4, 4);
+TEST_CASE("a run on several GPUs reports their links, and warns of slow ones", "[release-only]") {
+  const std::string good = reported(4, 4);
   check_contains(
       good, {"4 ranks on GPUs 0 1 2 3: each reaches all others, over NVLink",
              "how ranks reach each other's GPUs", "rank 3      NVLink  NVLink  NVLink       -"});
   CHECK(good.find("slow") == std::string::npos);
   const test::EmulatedBus bus("all");
-  check_contains(told(4, 4),
+  check_contains(reported(4, 4),
                  {"warning", "6 of 6 pairs of GPUs reach each other over the bus (PCIe) only"});
 }
 
-TEST_CASE("of ranks that share one GPU there is nothing to tell but that") {
-  const std::string text = told(3, 1);
+TEST_CASE("for ranks that share one GPU only that is reported") {
+  const std::string text = reported(3, 1);
   check_contains(text, {"3 ranks on GPU 0: which they share"});
   CHECK(text.find("how ranks reach") == std::string::npos);
 }

@@ -1,4 +1,4 @@
-// What --check says about memory, beside what a run takes.
+// The memory that --check reports, compared with what a run takes.
 #include "hugectr_lite/trainer/run/memory_report.h"
 
 #include <cuda_runtime.h>  // the emulated one
@@ -91,14 +91,14 @@ TEST_CASE("memory is listed table by table, on the CPU and on a GPU") {
                  {"no GPU here", "sparse-update workspace", "about", "83.9 MB"});
 }
 
-TEST_CASE("what does not fit a GPU is a reason; the room for an evaluation is none") {
+TEST_CASE("what does not fit a GPU is a reason; memory for an evaluation is none") {
   const Report full = report(&emulated_cuda(), 333, {"solver.batchsize=20000000"});
   REQUIRE(full.reasons.size() >= 1);
   check_contains(full.reasons[0], {"device memory: ", "1.1 GB free", "missing",
                                    "emb.table_2 (300 rows, 4.8 kB), emb.table_0"});
   for (const int64_t samples : {int64_t{100'000'000}, int64_t{1} << 40}) {
     const Report evaluation = report(&emulated_cuda(), samples);
-    check_contains(evaluation.text, {"no room: the CPU computes the metrics"});
+    check_contains(evaluation.text, {"too little memory: the CPU computes the metrics"});
     for (const std::string& reason : evaluation.reasons)
       CHECK(reason.find("device memory") == std::string::npos);
   }

@@ -166,7 +166,7 @@ TEST_CASE("a log that breaks a rule is seen to") {
   CHECK_FALSE(rules_broken(replaced(sgd, "run_stop", "success", "done")).empty());
   CHECK_FALSE(rules_broken(replaced(sgd, "submission_org", "\"We\"", "\"\"")).empty());
   CHECK_FALSE(rules_broken(replaced(adagrad, "eval_samples", "89137319", "1")).empty());
-  // The division behind the end of the preparation.
+  // The division after the end of the preparation.
   std::string moved;
   const std::string division = changed(sgd, "submission_division", [&](const std::string& line) {
     moved = line + "\n";

@@ -83,7 +83,7 @@ bool implied(const std::string& left_out) {
 struct Leaving {
   std::string name;
   int iteration = 3;    // the n-th of this one
-  bool always = false;  // and of all behind it
+  bool always = false;  // and of all after it
   int step = 1;         // of every so many one; HLITE_PLANT_ALL=1: of all
 };
 // Whether the n-th needs not be seen, of which the emulation says this when it is left out.
@@ -148,10 +148,10 @@ TEST_CASE("a graph that is launched before its batch is there, or a batch too ea
   CHECK(unseen(runs_of_one("true"), {"wait", 5, true}, never) == kNone);
 }
 
-// Nobody reads before all have written: a meeting behind each exchange. And nobody writes before
-// all have read what lay there: a meeting before it, but for keys, rows and row gradients, of which
-// exchanges before say so. So they would of the sum of copies' gradients, too, where that is one of
-// its own, in 32 bits; it meets all the same.
+// No rank reads before all have written: a rendezvous after each exchange. And no rank writes
+// before all have read what lay there: a rendezvous before it, but for keys, rows and row
+// gradients, of which exchanges before say so. So they would of the sum of copies' gradients, too,
+// where that is one of its own, in 32 bits; it meets all the same.
 TEST_CASE("a signal or a wait between several GPUs that one of them leaves out shows",
           "[no-tsan]") {
   const PlantedRuns runs = runs_with("true");
@@ -227,8 +227,8 @@ TEST_CASE("a host that does not wait for rows of a GPU, or a GPU that sends none
 TEST_CASE("an event that one of several GPUs without graphs does not wait for shows",
           "[release-only]") {
   if (!std::getenv("HLITE_PLANT_ALL")) return;
-  // A run begins when the notice of the one before has come, which lies behind all of the run
-  // before that: a copy need not wait for its side.
+  // A run begins when the notice of the one before has come, which lies after all of the run before
+  // that: a copy need not wait for its side.
   const auto argued = [](int, const std::string& left_out) {
     return says(left_out, ", of copy for ") ||
            says(left_out, ", of wait for update_rows of device 1");

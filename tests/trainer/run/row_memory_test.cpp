@@ -13,7 +13,7 @@
 namespace hlite::test {
 namespace {
 
-using trainer::MachineRoom;
+using trainer::AvailableMemory;
 using trainer::Model;
 using trainer::RowMemoryDecision;
 
@@ -55,8 +55,8 @@ struct Machine {
             .gpu = gpu,
             .ranks = ranks()};
   }
-  [[nodiscard]] RowMemoryDecision decide(const MachineRoom& room) const {
-    return trainer::decide_row_memory(setup(), room);
+  [[nodiscard]] RowMemoryDecision decide(const AvailableMemory& available) const {
+    return trainer::decide_row_memory(setup(), available);
   }
   [[nodiscard]] Model model(const RowMemoryDecision& decision) const {
     return {*config,
@@ -84,7 +84,7 @@ TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several") {
   for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
     INFO(ranks);
     const Machine machine({gpu(ranks)});
-    // The maps of rows, and what is beside the rows, take a part of it.
+    // The maps of rows, and all other memory, take a part of it.
     const int64_t available = 1'000'000'000;
     const RowMemoryDecision decision =
         machine.decide({.host_bytes = available, .folders = {{machine.run.path(), disk(9)}}});
@@ -106,7 +106,7 @@ TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several") {
   }
 }
 
-TEST_CASE("auto takes the first local disk with room, else the one with the most") {
+TEST_CASE("auto takes the first local disk with enough space, else the one with the most") {
   const Machine machine;
   const auto folder = [&](std::vector<trainer::ScratchFolder> folders) {
     return machine.decide({.host_bytes = 900'000'000, .folders = std::move(folders)});
@@ -126,7 +126,7 @@ TEST_CASE("auto takes the first local disk with room, else the one with the most
 
 TEST_CASE("auto: what no way of training fits") {
   const Machine machine;
-  const MachineRoom room{.host_bytes = 900'000'000, .folders = {}};
+  const AvailableMemory available{.host_bytes = 900'000'000, .folders = {}};
   check_contains(message_of<ConfigError>([&] {
                    (void)machine.decide({.host_bytes = 900'000'000,
                                          .folders = {{"/m", disk(9, FolderKind::kMemory)}}});
@@ -135,7 +135,7 @@ TEST_CASE("auto: what no way of training fits") {
   check_contains(message_of<ConfigError>([&] { (void)machine.decide({.host_bytes = 1'000'000}); }),
                  {"solver.embedding_memory \"auto\", host_gb: expected at least"});
   const Machine global({R"(layers.emb.optimizer.update_type="Global")"});
-  check_contains(message_of<ConfigError>([&] { (void)global.decide(room); }),
+  check_contains(message_of<ConfigError>([&] { (void)global.decide(available); }),
                  {"layers[1].optimizer", "update_type \"Local\"", "solver.embedding_memory"});
   CHECK_FALSE(global.decide({.host_bytes = 10'000'000'000}).tiers.memory);
 }
@@ -146,7 +146,7 @@ TEST_CASE("auto on a GPU: its memory, then that of the host") {
       machine.decide({.host_bytes = 10'000'000'000, .gpu_bytes = 2'000'000'000});
   CHECK_FALSE(whole.tiers.memory);
   check_contains(whole.lines.at(0), {"all rows are in the memory of the GPU", "2.0 GB free"});
-  const MachineRoom small{.host_bytes = 10'000'000'000, .gpu_bytes = 1'000'000'000};
+  const AvailableMemory small{.host_bytes = 10'000'000'000, .gpu_bytes = 1'000'000'000};
   const RowMemoryDecision decision = machine.decide(small);
   REQUIRE(decision.tiers.memory);
   CHECK(decision.tiers.memory->gpu_gb > 0);
@@ -165,10 +165,10 @@ TEST_CASE("auto on a GPU: its memory, then that of the host") {
 
 TEST_CASE("auto on a GPU: a disk under the memory of the host, for one GPU without hash tables") {
   const Machine machine({}, &emulated_cuda());
-  MachineRoom room{.host_bytes = 900'000'000,
-                   .gpu_bytes = 700'000'000,
-                   .folders = {{"/n", disk(99, FolderKind::kNetwork)}, {"/a", disk(3)}}};
-  const RowMemoryDecision decision = machine.decide(room);
+  AvailableMemory available{.host_bytes = 900'000'000,
+                            .gpu_bytes = 700'000'000,
+                            .folders = {{"/n", disk(99, FolderKind::kNetwork)}, {"/a", disk(3)}}};
+  const RowMemoryDecision decision = machine.decide(available);
   REQUIRE(decision.tiers.memory);
   CHECK(decision.tiers.memory->automatic);
   CHECK(decision.tiers.memory->disk == "/a");
@@ -187,31 +187,31 @@ TEST_CASE("auto on a GPU: a disk under the memory of the host, for one GPU witho
   CHECK(tiers[1].is_lower);
   CHECK(tiers[1].largest_file > 0);
   const trainer::MemoryEstimate m = memory_of(model);
-  CHECK(model.buffers().device_bytes() + m.workspace + m.matmul <= room.gpu_bytes);
+  CHECK(model.buffers().device_bytes() + m.workspace + m.matmul <= available.gpu_bytes);
   CHECK(trainer::host_row_bytes(model) <= 810'000'000);
-  room.folders.clear();
-  check_contains(message_of<ConfigError>([&] { (void)machine.decide(room); }),
+  available.folders.clear();
+  check_contains(message_of<ConfigError>([&] { (void)machine.decide(available); }),
                  {"solver.embedding_memory \"auto\": expected a folder on a disk for"});
-  room.folders = {{"/a", disk(3)}};
+  available.folders = {{"/a", disk(3)}};
   const Machine hashed(
       {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
        R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":0,)"
        R"("max_vocabulary_size_per_gpu":20000000})"},
       &emulated_cuda());
-  check_contains(message_of<ConfigError>([&] { (void)hashed.decide(room); }),
+  check_contains(message_of<ConfigError>([&] { (void)hashed.decide(available); }),
                  {"solver.embedding_memory \"auto\"", "available memory on the host", "810.0 MB"});
 }
 
 TEST_CASE("this machine has memory, and folders for rows") {
   Machine machine({"solver.snapshot=10", "solver.snapshot_prefix=/tmp/snapshots/x"});
   machine.options.save = machine.run / "saved";
-  const MachineRoom room = trainer::room_of_machine(machine.setup());
-  CHECK(room.host_bytes > 0);
-  REQUIRE(room.folders.size() >= 3);
-  CHECK(room.folders[0].path == "/tmp/snapshots");
-  CHECK(room.folders[1].path == machine.run.path());
-  CHECK(room.folders[1].disk.usable);
-  CHECK(room.folders.back().path == ".");
+  const AvailableMemory available = trainer::available_memory(machine.setup());
+  CHECK(available.host_bytes > 0);
+  REQUIRE(available.folders.size() >= 3);
+  CHECK(available.folders[0].path == "/tmp/snapshots");
+  CHECK(available.folders[1].path == machine.run.path());
+  CHECK(available.folders[1].disk.usable);
+  CHECK(available.folders.back().path == ".");
 }
 
 TEST_CASE("a folder that the config names is warned of") {
@@ -219,7 +219,7 @@ TEST_CASE("a folder that the config names is warned of") {
   const RowMemoryDecision decision = machine.decide({});
   CHECK(decision.lines.empty());
   CHECK_FALSE(decision.warnings.empty());
-  if (look_at_folder("/dev/shm").kind == FolderKind::kMemory)
+  if (inspect_folder("/dev/shm").kind == FolderKind::kMemory)
     check_contains(decision.warnings[0], {"/dev/shm is memory (tmpfs)", "local disk"});
   const auto warned = trainer::folder_warnings("/d", disk(1), 2'000'000'000);
   REQUIRE(warned.size() == 1);

@@ -29,19 +29,20 @@ TEST_CASE("what a run will write must fit its file system, as far as that is kno
   const std::vector<TensorRef> huge = {of_size(kHuge)}, none;
   const auto problem = [&](const Options& options, int64_t last) {
     const RunOutputs outputs(*place.config, options);
-    return test::message_of<FileError>([&] { outputs.expect_room(huge, none, 0, last); });
+    return test::message_of<FileError>([&] { outputs.check_free_space(huge, none, 0, last); });
   };
   const std::string save = place.run / "c", exported = place.run / "w";
   test::check_contains(problem({.save = save}, 100),
-                       {place.run.path() + ": expected room for 4503599.6 GB", "GB free"});
+                       {place.run.path() + ": expected 4503599.6 GB of free space", "GB"});
   test::check_contains(problem({.export_path = exported}, 100), {"4503599.6 GB"});
   test::check_contains(problem({.export_path = exported, .save = save}, 100), {"9007199.3 GB"});
   test::check_contains(problem({}, 1000000), {"4503599.6 GB"});  // a snapshot
   const Options nothing;
   const RunOutputs outputs(*place.config, nothing);
-  outputs.expect_room(huge, none, 0, 100);  // writes nothing
+  outputs.check_free_space(huge, none, 0, 100);  // writes nothing
   const Options small = {.save = save};
-  RunOutputs(*place.config, small).expect_room(std::vector<TensorRef>{of_size(10)}, none, 0, 100);
+  RunOutputs(*place.config, small)
+      .check_free_space(std::vector<TensorRef>{of_size(10)}, none, 0, 100);
 }
 
 TEST_CASE("a run does not write over what it reads") {

@@ -27,17 +27,18 @@ class Evaluations : public RunRecord {
 
 }  // namespace
 
-TEST_CASE("a record that cannot be written ends alone, with a warning, and is told of") {
+TEST_CASE(
+    "a record that cannot be written ends alone, with a warning, and is reported at the end") {
   Iterations first, lost, last;
   RunRecords records;
   records.add(std::make_unique<Evaluations>(first));
   records.add(std::make_unique<Evaluations>(lost, 2));
   records.add(std::make_unique<Evaluations>(last));
   const test::LogCapture log;
-  records.tell(&RunRecord::eval_begins, int64_t{1});
+  records.notify(&RunRecord::eval_begins, int64_t{1});
   CHECK_FALSE(records.lost_any());
   CHECK(log.text().empty());
-  for (const int64_t iter : {2, 3}) records.tell(&RunRecord::eval_begins, iter);
+  for (const int64_t iter : {2, 3}) records.notify(&RunRecord::eval_begins, iter);
   CHECK(records.lost_any());
   CHECK(first == Iterations{1, 2, 3});
   CHECK(lost == Iterations{1});
@@ -52,7 +53,7 @@ TEST_CASE("what is no file's fault ends the run") {
   };
   RunRecords records;
   records.add(std::make_unique<Broken>());
-  CHECK_THROWS_WITH(records.tell(&RunRecord::failed, std::string("why")), "a bug");
+  CHECK_THROWS_WITH(records.notify(&RunRecord::failed, std::string("why")), "a bug");
   CHECK_FALSE(records.lost_any());
 }
 

@@ -56,7 +56,7 @@ class FailingRuns {
  public:
   FailingRuns(const GpuRuns& runs, const Words& changes, What what)
       : runs_(runs), changes_(changes), what_(what), third_(runs.window(changes, 1, what, "", 3)) {
-    // Behind the last iteration results are looked at.
+    // After the last iteration results are checked.
     two_ = with(changes, {"solver.max_iter=2"});
     while (step_in(run(two_, third_.before, What::kFails).error).empty()) --third_.before;
   }
@@ -105,7 +105,7 @@ TEST_CASE("several GPUs end with one message and keep nothing when any work of a
   }
 }
 
-// All that is issued later finds a GPU that is lost, and whoever waits for it has to be let go.
+// All that is issued later finds a GPU that is lost, and waiting ranks have to be released.
 TEST_CASE("several GPUs end with one message when one of them fails while any of its work runs",
           "[no-tsan]") {
   const GpuRuns runs(2);
@@ -126,8 +126,8 @@ TEST_CASE("several GPUs end with one message when one of them fails while any of
   }
 }
 
-// The last signal of the last iteration is missing in its graph: nobody but the host that looks at
-// the loss waits for it.
+// The last signal of the last iteration is missing in its graph: only the host that reads the loss
+// waits for it.
 TEST_CASE("a number of a run that does not end is waited for as long as others may take") {
   const GpuRuns runs(2);
   const Words changes = {gpu("[[0,1]]"), "solver.max_iter=3", kGraphs};

@@ -102,7 +102,7 @@ std::string only_file_in(const std::string& directory) {
 
 }  // namespace
 
-TEST_CASE("an event file holds the scalars it was told, each at its iteration") {
+TEST_CASE("an event file holds the recorded scalars, each at its iteration") {
   const test::TemporaryDirectory directory;
   {
     TensorboardFile file(directory / "new/folder");

@@ -1,4 +1,4 @@
-// A trainer that is driven step by step, beside one that runs.
+// A trainer that is driven step by step, compared with one that runs.
 #include "hugectr_lite/trainer/run/trainer.h"
 
 #include <nlohmann/json.hpp>
@@ -230,7 +230,7 @@ TEST_CASE("weights that are not finite on one rank alone end all ranks, with one
   const SmallRun run;
   const Case ranks{"two ranks", nullptr, {gpu("[[0,1]]")}};
   const auto config = config_of(run, ranks, {"solver.max_iter=9"});
-  std::atomic<int> told = 0;
+  std::atomic<int> reports = 0;
   const auto train = [&](int broken) {
     on_ranks(*config, {.quiet = true}, ranks, [&](Trainer& trainer) {
       trainer.start();
@@ -243,7 +243,7 @@ TEST_CASE("weights that are not finite on one rank alone end all ranks, with one
       try {
         trainer.check_weights();
       } catch (const DataError&) {
-        ++told;
+        ++reports;
         throw;
       }
       trainer.step();
@@ -251,10 +251,10 @@ TEST_CASE("weights that are not finite on one rank alone end all ranks, with one
   };
   CHECK_NOTHROW(train(-1));
   for (const int broken : {0, 1}) {
-    told = 0;
+    reports = 0;
     check_contains(message_of<DataError>([&] { train(broken); }),
                    {"iteration 1: expected finite weights, found nan in \"", "element 2"});
-    CHECK(told == 1);
+    CHECK(reports == 1);
   }
 }
 

@@ -69,14 +69,14 @@ TEST_CASE("slots that share a table need one vocabulary") {
   CHECK_NOTHROW(check_training_data(*p.config, {}));
 }
 
-TEST_CASE("a config that could share tables is told how, unless it says that it does not") {
+TEST_CASE("a config that could share tables gets a warning how, unless it says that it does not") {
   PreparedFolder p;
   p.manifest.slot_sizes = {40, 5, 40};
   p.manifest.slot_tables = {0, 1, 0};
   p.manifest.columns[2].vocabulary = p.manifest.columns[0].vocabulary;
   p.write();
   const std::string sizes = R"("slot_size_array": [40, 5, 300])";
-  const auto told = [&](const std::string& more) {
+  const auto warnings = [&](const std::string& more) {
     std::string text = test::small_config();
     text.replace(text.find(sizes), sizes.size(), R"("slot_size_array": [40, 5, 40])" + more);
     write_text(p.folder / "config.json", text);
@@ -85,10 +85,10 @@ TEST_CASE("a config that could share tables is told how, unless it says that it 
     (void)check_training_data(*p.config, {});
     return log.text();
   };
-  check_contains(told(""), {"manifest.json: some slots of \"emb\" share a vocabulary",
-                            "\"slot_tables\": [0,1,0]", "sparse_embedding_hparam"});
-  CHECK(told(R"(, "slot_tables": [0, 1, 0])").empty());
-  CHECK(told(R"(, "slot_tables": [0, 1, 2])").empty());
+  check_contains(warnings(""), {"manifest.json: some slots of \"emb\" share a vocabulary",
+                                "\"slot_tables\": [0,1,0]", "sparse_embedding_hparam"});
+  CHECK(warnings(R"(, "slot_tables": [0, 1, 0])").empty());
+  CHECK(warnings(R"(, "slot_tables": [0, 1, 2])").empty());
 }
 
 TEST_CASE("the training data are what their manifest says") {

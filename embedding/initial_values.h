@@ -1,5 +1,5 @@
-// FirstValues: what the rows of a layer's tables hold before they are trained, element by element,
-// on the CPU and in kernels. table_init.h fills whole tables with the same numbers.
+// InitialValues: the values of a layer's table rows before they are trained, element by element, on
+// the CPU and in kernels. table_init.h fills whole tables with the same numbers.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ struct TableStream {
   float bound;
 };
 
-struct FirstValues {
+struct InitialValues {
   const TableStream* tables = nullptr;  // one for each table, in memory of the op's device
   uint64_t seed = 0;
   float state = 0;                     // initial value of every optimizer state

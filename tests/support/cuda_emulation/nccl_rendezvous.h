@@ -1,6 +1,6 @@
 // What one process knows of the calls that the ranks of an emulated NCCL communicator have begun,
 // and the data that have come for them. Every process that has ranks of the communicator keeps such
-// a record, and all are told the same in the same order (nccl_world.h).
+// a record, and all receive the same messages in the same order (nccl_world.h).
 #pragma once
 
 #include <compare>
@@ -59,13 +59,13 @@ struct NcclData {
   std::vector<std::byte> bytes;
 };
 
-// For whoever holds StreamQueues::lock().
-class NcclMeeting {
+// REQUIRES StreamQueues::lock().
+class NcclRendezvous {
  public:
   enum class Where { kUnknown, kHere, kElsewhere, kGone };  // kHere: a rank of this process
   using Send = std::function<void(const NcclData&)>;        // to processes of other ranks
 
-  NcclMeeting(int ranks, int number, Send send)
+  NcclRendezvous(int ranks, int number, Send send)
       : number_(number), send_(std::move(send)), where_(size(ranks)), collectives_(size(ranks)) {}
   [[nodiscard]] int ranks() const { return static_cast<int>(where_.size()); }
   [[nodiscard]] int number() const { return number_; }

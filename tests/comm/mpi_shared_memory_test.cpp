@@ -1,4 +1,4 @@
-#include "hugectr_lite/comm/mpi_room.h"
+#include "hugectr_lite/comm/mpi_shared_memory.h"
 
 #include <cstdlib>
 #include <map>
@@ -27,7 +27,7 @@ std::string other_folder(const MpiPlaces& places, const std::map<std::string, in
 
 }  // namespace
 
-TEST_CASE("processes of a machine share memory where there is room for it") {
+TEST_CASE("processes of a machine share memory if there is enough space") {
   const MpiPlaces places{.session = "/tmp/s", .shared = "/dev/shm", .shared_bytes = 8 * kMiB};
   CHECK(other_folder(places, {{"/tmp/s", 9}, {"/dev/shm", 9}}).empty());
   CHECK(other_folder(places, {{"/tmp/s", 1}, {"/dev/shm", 8}}).empty());
@@ -36,7 +36,7 @@ TEST_CASE("processes of a machine share memory where there is room for it") {
   CHECK(other_folder({.shared = "/dev/shm", .shared_bytes = 0}, {{"/dev/shm", 0}}).empty());
 }
 
-TEST_CASE("missing room for Open MPI is an error that says where, how much and what to do") {
+TEST_CASE("too little space for Open MPI is an error that says where, how much and what to do") {
   MpiPlaces places{.session = "/tmp/s", .shared = "/dev/shm", .shared_bytes = 8 * kMiB};
   const auto refused = [&](const std::map<std::string, int64_t>& free,
                            std::initializer_list<std::string_view> words) {

@@ -1,5 +1,5 @@
 // A thread an element, or in updates a piece, so that neighbours are neighbours in a row.
-#include "embedding/pool_rows.h"
+#include "embedding/requested_rows.h"
 
 #include "embedding/item_threads.cuh"
 #include "embedding/row_update.cuh"
@@ -19,8 +19,8 @@ __device__ inline Element element_of(int64_t width) {
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    gather_listed_kernel(Matrix<const float> table, Vector<const uint32_t> rows,
-                         const uint32_t* count, Matrix<float> out) {
+    gather_requested_kernel(Matrix<const float> table, Vector<const uint32_t> rows,
+                            const uint32_t* count, Matrix<float> out) {
   const int64_t width = out.dim(1);
   const auto [row, column] = element_of(width);
   if (row >= rows.dim(0) || (count && row >= *count)) return;
@@ -31,14 +31,15 @@ __global__ void __launch_bounds__(kItemThreads)
 
 template <typename From, typename To>
 __global__ void __launch_bounds__(kItemThreads)
-    convert_listed_kernel(PoolShape shape, const uint32_t* counts, const From* from, To* to) {
+    convert_requested_kernel(ExchangeShape shape, const uint32_t* counts, const From* from,
+                             To* to) {
   const auto [row, column] = element_of(shape.width);
-  if (row >= shape.listed_rows()) return;
+  if (row >= shape.list_capacity()) return;
   const int64_t list = row / shape.capacity, i = row * shape.width + column;
   if (row - list * shape.capacity < counts[list]) to[i] = from_float<To>(to_float(from[i]));
 }
 
-__global__ void __launch_bounds__(kItemThreads) scatter_listed_kernel(ScatterArgs args) {
+__global__ void __launch_bounds__(kItemThreads) scatter_scaled_kernel(ScatterArgs args) {
   const int64_t width = args.in.dim(1);
   const auto [row, column] = element_of(width);
   if (row >= args.rows.dim(0) || row >= *args.count) return;
@@ -100,48 +101,48 @@ __global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArg
 
 }  // namespace
 
-void gather_listed(cudaStream_t stream, const ConstWeightRows& table, Vector<const uint32_t> rows,
-                   const uint32_t* count, Matrix<float> out) {
-  launch(item_shape("gather_listed", rows.dim(0) * out.dim(1), stream), gather_listed_kernel,
+void gather_requested(cudaStream_t stream, const ConstWeightRows& table,
+                      Vector<const uint32_t> rows, const uint32_t* count, Matrix<float> out) {
+  launch(item_shape("gather_requested", rows.dim(0) * out.dim(1), stream), gather_requested_kernel,
          table.as<float>(), rows, count, out);
 }
 
-void round_listed(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
-                  Matrix<const float> rows, Matrix<bf16> narrow) {
-  launch(item_shape("round_listed", shape.listed_rows() * shape.width, stream),
-         convert_listed_kernel<float, bf16>, shape, counts, rows.data(), narrow.data());
+void round_requested(cudaStream_t stream, const ExchangeShape& shape, const uint32_t* counts,
+                     Matrix<const float> rows, Matrix<bf16> narrow) {
+  launch(item_shape("round_requested", shape.list_capacity() * shape.width, stream),
+         convert_requested_kernel<float, bf16>, shape, counts, rows.data(), narrow.data());
 }
 
-void widen_listed(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
-                  Matrix<const bf16> narrow, Matrix<float> rows) {
-  launch(item_shape("widen_listed", shape.listed_rows() * shape.width, stream),
-         convert_listed_kernel<bf16, float>, shape, counts, narrow.data(), rows.data());
+void widen_requested(cudaStream_t stream, const ExchangeShape& shape, const uint32_t* counts,
+                     Matrix<const bf16> narrow, Matrix<float> rows) {
+  launch(item_shape("widen_requested", shape.list_capacity() * shape.width, stream),
+         convert_requested_kernel<bf16, float>, shape, counts, narrow.data(), rows.data());
 }
 
-void scatter_listed(cudaStream_t stream, const ScatterArgs& args) {
-  launch(item_shape("scatter_listed", args.rows.dim(0) * args.in.dim(1), stream),
-         scatter_listed_kernel, args);
+void scatter_scaled(cudaStream_t stream, const ScatterArgs& args) {
+  launch(item_shape("scatter_scaled", args.rows.dim(0) * args.in.dim(1), stream),
+         scatter_scaled_kernel, args);
 }
 
 void update_rows(cudaStream_t stream, const RowsUpdateArgs& args) {
-  constexpr int64_t kMostBlocks = 132 * 8;  // powers of a step are taken once a block
+  constexpr int64_t kMaxBlocks = 132 * 8;  // powers of a step are taken once a block
   const UpdatedRows& rows = args.rows;
   const int piece = piece_for(rows.w.dim(1), args.gradients, rows.w.floats(), rows.state0.data(),
                               rows.state1.data());
   const int lanes = lanes_for(rows.w.dim(1), piece);
   optimizer::with_rule_type(args.rule.type, [&]<optimizer::OptimizerType kRule>() {
     with_piece(piece, [&]<int kPiece>() {
-      launch(item_shape("update_rows", rows.w.dim(0) * lanes, stream, kMostBlocks),
+      launch(item_shape("update_rows", rows.w.dim(0) * lanes, stream, kMaxBlocks),
              update_rows_kernel<kRule, kPiece>, args, lanes);
     });
   });
 }
 
-HLITE_KERNELS(pool_rows) {
-  list.add<gather_listed>(kernels::gather_listed);
-  list.add<round_listed>(kernels::round_listed);
-  list.add<widen_listed>(kernels::widen_listed);
-  list.add<scatter_listed>(kernels::scatter_listed);
+HLITE_KERNELS(requested_rows) {
+  list.add<gather_requested>(kernels::gather_requested);
+  list.add<round_requested>(kernels::round_requested);
+  list.add<widen_requested>(kernels::widen_requested);
+  list.add<scatter_scaled>(kernels::scatter_scaled);
   list.add<update_rows>(kernels::update_rows);
 }
 

@@ -1,4 +1,4 @@
-#include "tests/support/cuda_emulation/nccl_meeting.h"
+#include "tests/support/cuda_emulation/nccl_rendezvous.h"
 
 #include <fmt/core.h>
 
@@ -58,15 +58,15 @@ std::string NcclCall::text() const {
                      captured ? ", captured" : "");
 }
 
-int NcclMeeting::rank_of(const NcclPlace& place, size_t part) {
+int NcclRendezvous::rank_of(const NcclPlace& place, size_t part) {
   return place.from < 0 ? static_cast<int>(part) : part == 0 ? place.from : place.to;
 }
 
-size_t NcclMeeting::part_of(int rank, const NcclCall& call) {
+size_t NcclRendezvous::part_of(int rank, const NcclCall& call) {
   return call.one_to_one() ? (call.kind == NcclKind::kSend ? 0 : 1) : size(rank);
 }
 
-NcclMeeting::Round& NcclMeeting::round_at(const NcclPlace& place) {
+NcclRendezvous::Round& NcclRendezvous::round_at(const NcclPlace& place) {
   const auto [at, made] = rounds_.try_emplace(place);
   Round& round = at->second;
   if (!made) return round;
@@ -76,7 +76,7 @@ NcclMeeting::Round& NcclMeeting::round_at(const NcclPlace& place) {
   return round;
 }
 
-void NcclMeeting::drop_if_over(const NcclPlace& place) {
+void NcclRendezvous::drop_if_over(const NcclPlace& place) {
   const auto at = rounds_.find(place);
   if (at == rounds_.end() || at->second.open > 0) return;
   const auto& parts = at->second.parts;
@@ -84,7 +84,7 @@ void NcclMeeting::drop_if_over(const NcclPlace& place) {
     rounds_.erase(at);
 }
 
-void NcclMeeting::begin(int rank, NcclRun& run) {
+void NcclRendezvous::begin(int rank, NcclRun& run) {
   run.ended.assign(run.calls.size(), false);
   for (const NcclCall& call : run.calls) {
     NcclPlace place;
@@ -95,8 +95,8 @@ void NcclMeeting::begin(int rank, NcclRun& run) {
   }
 }
 
-void NcclMeeting::come(int rank, const std::vector<NcclCall>& calls,
-                       const std::vector<NcclPlace>& places) {
+void NcclRendezvous::come(int rank, const std::vector<NcclCall>& calls,
+                          const std::vector<NcclPlace>& places) {
   for (size_t i = 0; i < calls.size(); ++i) {
     const NcclCall& call = calls[i];
     Round& round = round_at(places[i]);
@@ -114,13 +114,13 @@ void NcclMeeting::come(int rank, const std::vector<NcclCall>& calls,
   }
 }
 
-void NcclMeeting::receive(NcclData data) {
+void NcclRendezvous::receive(NcclData data) {
   Part& part = round_at(data.place).parts[data.part];
   part.data = std::move(data.bytes);
   part.given = true;
 }
 
-bool NcclMeeting::done(int rank, NcclRun& run, NotYet& why) {
+bool NcclRendezvous::done(int rank, NcclRun& run, NotYet& why) {
   bool all = true;
   for (size_t i = 0; i < run.calls.size(); ++i) {
     if (run.ended[i]) continue;
@@ -159,7 +159,7 @@ bool NcclMeeting::done(int rank, NcclRun& run, NotYet& why) {
 
 // All ranks have come: what this process's ranks bring is read at once, so that they may work in
 // place. What has nothing to bring is there already.
-void NcclMeeting::give(const NcclPlace& place, Round& round) {
+void NcclRendezvous::give(const NcclPlace& place, Round& round) {
   bool elsewhere = false;
   for (size_t p = 0; p < round.parts.size(); ++p)
     if (where(rank_of(place, p)) != Where::kHere) elsewhere = true;
@@ -179,7 +179,7 @@ void NcclMeeting::give(const NcclPlace& place, Round& round) {
 }
 
 // Writes what the rank of `part` receives.
-void NcclMeeting::take(size_t part, const Round& round) {
+void NcclRendezvous::take(size_t part, const Round& round) {
   const NcclCall& call = round.parts[part].call;
   const size_t bytes = call.bytes();
   if (bytes == 0) return;
@@ -200,12 +200,12 @@ void NcclMeeting::take(size_t part, const Round& round) {
 }
 
 // Whether a part that has come owes data, which will never be there if it leaves.
-bool NcclMeeting::lacks_data(size_t part, const Round& round) {
+bool NcclRendezvous::lacks_data(size_t part, const Round& round) {
   const Part& p = round.parts[part];
   return p.here && !p.given && bytes_given(part, round.parts.size(), p.call) > 0;
 }
 
-void NcclMeeting::withdraw(int rank, NcclRun& run) {
+void NcclRendezvous::withdraw(int rank, NcclRun& run) {
   for (size_t i = 0; i < run.places.size(); ++i) {
     if (run.ended[i]) continue;
     Round& round = round_at(run.places[i]);
@@ -217,7 +217,7 @@ void NcclMeeting::withdraw(int rank, NcclRun& run) {
   }
 }
 
-void NcclMeeting::leave(int rank) {
+void NcclRendezvous::leave(int rank) {
   for (auto& [place, round] : rounds_)
     for (size_t p = 0; p < round.parts.size(); ++p)
       if (rank_of(place, p) == rank && lacks_data(p, round)) round.parts[p].here = false;

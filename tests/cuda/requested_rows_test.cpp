@@ -1,5 +1,5 @@
 // Ops around the exchange of rows; data movement exactly.
-#include "embedding/pool_rows.h"
+#include "embedding/requested_rows.h"
 
 #include <cmath>
 
@@ -18,12 +18,12 @@ std::vector<float> ramp(int64_t n, float from) {
   return values;
 }
 
-// [2 ranks][3 rows] of other ranks, then 2 copied ones; lists of 2 and 0 rows, 1 copied.
+// [2 ranks][3 rows] of other ranks, then 2 replicated ones; lists of 2 and 0 rows, 1 replicated.
 constexpr int64_t kWidth = 5;
-const PoolShape kPool{.ranks = 2, .capacity = 3, .copied_capacity = 2, .width = kWidth};
+const ExchangeShape kPool{.ranks = 2, .capacity = 3, .replicated_capacity = 2, .width = kWidth};
 const std::vector<uint32_t> kCounts = {2, 0, 1};
 
-TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
+TEST_CASE("requested rows are gathered and scattered, and only they", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const auto values = ramp(4 * kWidth, 1);
@@ -31,8 +31,8 @@ TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
     const DeviceTensor<uint32_t> rows(on, {3, kNoKey, 0, 2}), count(on, {3});
     for (const bool counted : {false, true}) {
       DeviceTensor<float> out(on, std::vector<float>(4 * kWidth, -1));
-      embedding::gather_listed(on.exec(), table.view(4, kWidth), rows,
-                               counted ? count.data() : nullptr, out.view(4, kWidth));
+      embedding::gather_requested(on.exec(), table.view(4, kWidth), rows,
+                                  counted ? count.data() : nullptr, out.view(4, kWidth));
       const auto got = out.host();
       const std::vector<int64_t> from = {3, -1, 0, counted ? -1 : 2};
       for (int64_t i = 0; i < 4 * kWidth; ++i) {
@@ -45,7 +45,7 @@ TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
     const DeviceTensor<float> quarter(on, {0.25f});
     for (const bool scaled : {false, true}) {
       DeviceTensor<float> out(on, std::vector<float>(3 * kWidth, -1)), touched(on, {0, 0, 0});
-      embedding::scatter_listed(on.exec(), {.in = table.view(4, kWidth),
+      embedding::scatter_scaled(on.exec(), {.in = table.view(4, kWidth),
                                             .rows = to,
                                             .count = one.data(),
                                             .factor = scaled ? quarter.data() : nullptr,
@@ -59,7 +59,7 @@ TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
   }
 }
 
-TEST_CASE("rows of the pool that are in use travel rounded to the nearest bf16", "[gpu]") {
+TEST_CASE("received rows that are in use travel rounded to the nearest bf16", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const auto values = ramp(kPool.rows() * kWidth, 1);
@@ -68,10 +68,10 @@ TEST_CASE("rows of the pool that are in use travel rounded to the nearest bf16",
     DeviceTensor<bf16> narrow(on, std::vector<float>(values.size(), -1));
     const auto listed = [](auto& tensor) {
       return Matrix<std::remove_pointer_t<decltype(tensor.data())>>(tensor.data(),
-                                                                    kPool.listed_rows(), kWidth);
+                                                                    kPool.list_capacity(), kWidth);
     };
-    embedding::round_listed(on.exec(), kPool, counts.data(), listed(pool), listed(narrow));
-    embedding::widen_listed(on.exec(), kPool, counts.data(), listed(narrow), listed(wide));
+    embedding::round_requested(on.exec(), kPool, counts.data(), listed(pool), listed(narrow));
+    embedding::widen_requested(on.exec(), kPool, counts.data(), listed(narrow), listed(wide));
     const auto rounded = narrow.host(), widened = wide.host();
     for (size_t i = 0; i < values.size(); ++i) {
       const auto row = static_cast<int64_t>(i) / kWidth;
@@ -83,7 +83,7 @@ TEST_CASE("rows of the pool that are in use travel rounded to the nearest bf16",
   }
 }
 
-TEST_CASE("copied rows take a step where they were looked up, unless the run counts for nothing",
+TEST_CASE("replicated rows take a step if they were looked up, unless the run is repeated",
           "[gpu]") {
   constexpr int64_t kMovedRows = 3;
   for (const OpDevice& on : op_devices<float>())

@@ -10,7 +10,7 @@
 
 namespace hlite::embedding {
 
-// One step of rows whose gradients are there as a whole, summed over the ranks if they are copied.
+// One step of rows whose gradients are complete: summed over the ranks if the rows are replicated.
 // `touched` [rows]: rows with 0 stay as they are; null: all take the step.
 struct RowsUpdateArgs {
   optimizer::UpdateRule rule;
@@ -34,22 +34,22 @@ struct ScatterArgs {
 
 // out[i] = table[rows[i]], exactly, in float, for i < rows.size(), and where `count` is given below
 // *count; none for a row kNoKey.
-void gather_listed(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
-                   const uint32_t* count, Matrix<float> out);
-// Rounds or widens the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to
+void gather_requested(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
+                      const uint32_t* count, Matrix<float> out);
+// Rounds or widens the rows of lists, [ranks * capacity, V]: narrow[i] = the bf16 nearest to
 // rows[i], ties to even; rows[i] = narrow[i], exactly. `counts` [ranks].
-void round_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
-                  Matrix<const float> rows, Matrix<bf16> narrow);
-void widen_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
-                  Matrix<const bf16> narrow, Matrix<float> rows);
-void scatter_listed(const Exec& exec, const ScatterArgs& args);
+void round_requested(const Exec& exec, const ExchangeShape& shape, const uint32_t* counts,
+                     Matrix<const float> rows, Matrix<bf16> narrow);
+void widen_requested(const Exec& exec, const ExchangeShape& shape, const uint32_t* counts,
+                     Matrix<const bf16> narrow, Matrix<float> rows);
+void scatter_scaled(const Exec& exec, const ScatterArgs& args);
 void update_rows(const Exec& exec, const RowsUpdateArgs& args);
 
 namespace kernels {
-inline const KernelOf<decltype(embedding::gather_listed)> gather_listed{"gather_listed"};
-inline const KernelOf<decltype(embedding::round_listed)> round_listed{"round_listed"};
-inline const KernelOf<decltype(embedding::widen_listed)> widen_listed{"widen_listed"};
-inline const KernelOf<decltype(embedding::scatter_listed)> scatter_listed{"scatter_listed"};
+inline const KernelOf<decltype(embedding::gather_requested)> gather_requested{"gather_requested"};
+inline const KernelOf<decltype(embedding::round_requested)> round_requested{"round_requested"};
+inline const KernelOf<decltype(embedding::widen_requested)> widen_requested{"widen_requested"};
+inline const KernelOf<decltype(embedding::scatter_scaled)> scatter_scaled{"scatter_scaled"};
 inline const KernelOf<decltype(embedding::update_rows)> update_rows{"update_rows"};
 }  // namespace kernels
 

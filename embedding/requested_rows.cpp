@@ -1,4 +1,4 @@
-#include "embedding/pool_rows.h"
+#include "embedding/requested_rows.h"
 
 #include <algorithm>
 
@@ -10,12 +10,13 @@
 namespace hlite::embedding {
 namespace {
 
-constexpr int64_t kRowsAhead = 16;   // asked for before they are used
+constexpr int64_t kRowsAhead = 16;   // prefetched before they are used
 constexpr int64_t kGrainRows = 256;  // rows that are worth a task
 
 // Calls body(first row, end) for the rows that lists have, in tasks.
 template <typename Body>
-void for_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts, Body&& body) {
+void for_each_request(const Exec& exec, const ExchangeShape& shape, const uint32_t* counts,
+                      Body&& body) {
   for (int32_t q = 0; q < shape.ranks; ++q) {
     const int64_t first = q * shape.capacity;
     exec.threads().parallel_for(counts[q], kGrainRows, [&](int64_t begin, int64_t end) {
@@ -84,32 +85,32 @@ void update_on_cpu(const Exec& exec, const RowsUpdateArgs& args) {
 
 }  // namespace
 
-void gather_listed(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
-                   const uint32_t* count, Matrix<float> out) {
-  if (exec.on_gpu()) return kernels::gather_listed(exec, table, rows, count, out);
+void gather_requested(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
+                      const uint32_t* count, Matrix<float> out) {
+  if (exec.on_gpu()) return kernels::gather_requested(exec, table, rows, count, out);
   const int64_t n = count ? std::min<int64_t>(*count, rows.dim(0)) : rows.dim(0);
   with_float_type(table.type(),
                   [&]<typename W>() { gather_on_cpu(exec, table.as<W>(), rows, n, out); });
 }
 
-void round_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
-                  Matrix<const float> rows, Matrix<bf16> narrowed) {
-  if (exec.on_gpu()) return kernels::round_listed(exec, shape, counts, rows, narrowed);
-  for_listed(exec, shape, counts, [&](int64_t begin, int64_t end) {
+void round_requested(const Exec& exec, const ExchangeShape& shape, const uint32_t* counts,
+                     Matrix<const float> rows, Matrix<bf16> narrowed) {
+  if (exec.on_gpu()) return kernels::round_requested(exec, shape, counts, rows, narrowed);
+  for_each_request(exec, shape, counts, [&](int64_t begin, int64_t end) {
     narrow(rows.row(begin), (end - begin) * shape.width, narrowed.row(begin));
   });
 }
 
-void widen_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
-                  Matrix<const bf16> narrowed, Matrix<float> rows) {
-  if (exec.on_gpu()) return kernels::widen_listed(exec, shape, counts, narrowed, rows);
-  for_listed(exec, shape, counts, [&](int64_t begin, int64_t end) {
+void widen_requested(const Exec& exec, const ExchangeShape& shape, const uint32_t* counts,
+                     Matrix<const bf16> narrowed, Matrix<float> rows) {
+  if (exec.on_gpu()) return kernels::widen_requested(exec, shape, counts, narrowed, rows);
+  for_each_request(exec, shape, counts, [&](int64_t begin, int64_t end) {
     widen(narrowed.row(begin), (end - begin) * shape.width, rows.row(begin));
   });
 }
 
-void scatter_listed(const Exec& exec, const ScatterArgs& args) {
-  if (exec.on_gpu()) return kernels::scatter_listed(exec, args);
+void scatter_scaled(const Exec& exec, const ScatterArgs& args) {
+  if (exec.on_gpu()) return kernels::scatter_scaled(exec, args);
   scatter_on_cpu(exec, args);
 }
 

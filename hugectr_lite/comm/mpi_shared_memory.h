@@ -1,5 +1,5 @@
-// Room for what Open MPI writes on this machine. Where there is none, it ends with messages of its
-// own, or with a bus error much later.
+// Checks the space for the files that Open MPI writes on this machine. Without it Open MPI fails
+// with messages of its own, or with a bus error much later.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ MpiPlaces mpi_places();
 
 using FreeBytes = FunctionRef<std::optional<int64_t>(const std::string& folder)>;
 
-// Another folder for the shared memory, where the default one lacks room and the session's has it;
-// else empty. Throws CommError that says what to do where room is missing.
+// Another folder for the shared memory, if the default one is too small and the session's is large
+// enough; else empty. Throws CommError with advice if both are too small.
 std::string other_shared_folder(const MpiPlaces& places, FreeBytes free_bytes);
 
 // Before MPI starts: makes Open MPI use that other folder, with a warning.
-void make_mpi_room();
+void ensure_mpi_shared_memory();
 
 }  // namespace hlite::comm

@@ -1,4 +1,4 @@
-#include "hugectr_lite/comm/mpi_room.h"
+#include "hugectr_lite/comm/mpi_shared_memory.h"
 
 #include <sys/statvfs.h>
 
@@ -41,7 +41,7 @@ std::optional<int64_t> free_bytes(const std::string& folder) {
 MpiPlaces mpi_places() {
   const std::string shared = variable(kSharedVariable);
   const int64_t processes = number("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
-  // Whoever says how messages travel may have left shared memory out.
+  // The user may have selected transports without shared memory.
   const bool uses = processes > 1 && variable("OMPI_MCA_btl").empty();
   return {.session = variable("PMIX_SERVER_TMPDIR"),
           .shared = shared.empty() ? kDefaultShared : shared,
@@ -54,7 +54,7 @@ std::string other_shared_folder(const MpiPlaces& places, FreeBytes free_bytes) {
   const auto session = places.session.empty() ? std::nullopt : free_bytes(places.session);
   if (session && *session < kSessionBytes)
     raise<CommError>(
-        "{}: expected {} free for Open MPI's session files, found {}: make room there, or name a "
+        "{}: expected {} free for Open MPI's session files, found {}: free some space there, or name a "
         "folder on another disk: TMPDIR=/folder mpirun ...",
         places.session, bytes_text(kSessionBytes), bytes_text(*session));
   const auto shared = free_bytes(places.shared);
@@ -62,12 +62,12 @@ std::string other_shared_folder(const MpiPlaces& places, FreeBytes free_bytes) {
   if (places.default_shared && session && *session >= places.shared_bytes) return places.session;
   raise<CommError>(
       "{}: expected {} free for the memory that the processes of this machine share, found {}: "
-      "make room there (a container gets more by --shm-size), or name another folder: "
+      "free some space there (a container gets more by --shm-size), or name another folder: "
       "mpirun --mca btl_vader_backing_directory /folder ...",
       places.shared, bytes_text(places.shared_bytes), bytes_text(*shared));
 }
 
-void make_mpi_room() {
+void ensure_mpi_shared_memory() {
   const MpiPlaces places = mpi_places();
   const bool speaks = number("OMPI_COMM_WORLD_LOCAL_RANK", 0) == 0;
   std::string folder;
