@@ -17,7 +17,7 @@ class Matmul::Judge {
   Judge(const Matmul& matmul, const Search& search);
 
   // Returns true if the product's numbers can reveal a wrong epilogue.
-  [[nodiscard]] bool is_conclusive() const { return is_conclusive(expected_); }
+  [[nodiscard]] bool is_conclusive() const { return ops::is_conclusive(expected_); }
   struct Opinion {
     MatmulVerdict verdict = MatmulVerdict::kTake;
     std::string why;  // of another one
