@@ -113,7 +113,7 @@ struct ExpectedRoute {
   ExpectedRoute(const embedding::RowPlacement& placement, Matrix<const uint32_t> keys)
       : lists(static_cast<size_t>(placement.ranks())) {
     const embedding::SlotLayout& layout = placement.layout();
-    std::set<uint32_t> replicated;
+    std::set<uint32_t> unique;
     for (int64_t t = 0; t < layout.tables(); ++t) {
       auto& of_table = rows.emplace_back();
       for (int64_t b = 0; b < keys.dim(0); ++b)
@@ -125,7 +125,7 @@ struct ExpectedRoute {
         row.rank = place.rank;
         row.at = place.row;
         if (place.rank < 0) {
-          replicated.insert(place.row);
+          unique.insert(place.row);
           continue;
         }
         auto& list = lists[static_cast<size_t>(place.rank)];
@@ -133,7 +133,7 @@ struct ExpectedRoute {
         list.push_back(place.row);
       }
     }
-    replicated.assign(replicated.begin(), replicated.end());
+    replicated.assign(unique.begin(), unique.end());
   }
   [[nodiscard]] int64_t longest() const {
     int64_t most = 0;

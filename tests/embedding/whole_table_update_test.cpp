@@ -100,7 +100,7 @@ struct WholeTables {
 TEST_CASE("whole gradients are the sums of each row, anew in each iteration") {
   WholeTables t;
   CHECK(t.whole.count == 12 * kWholeWidth);
-  CHECK(!t.whole.copied);
+  CHECK(!t.whole.replicated);
   for (const int64_t samples : {kWholeBatch, int64_t{3}, int64_t{0}}) {
     const std::vector<double> want = t.iterate(samples);
     const std::vector<float> got = t.floats(t.whole.gradients);

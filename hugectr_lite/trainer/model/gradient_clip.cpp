@@ -51,7 +51,7 @@ GradientClip::All GradientClip::gradients() const {
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     if (layers_.vector_gradients(i) == plan::kNoBuffer) continue;
     for (const auto& of : layers_.embeddings[i]->tables().steps().whole_gradients())
-      (of.copied ? all.shared : all.own).push_back({of.gradients, of.count});
+      (of.replicated ? all.shared : all.own).push_back({of.gradients, of.count});
   }
   return all;
 }
