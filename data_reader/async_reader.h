@@ -1,14 +1,13 @@
-// Reads files of records of one size (the raw formats) ahead of the consumer: threads keep reads of
-// several batches in flight and decode what has arrived into the ring:
+// Reads files with records of a fixed size (the raw formats) ahead of the consumer. Threads keep
+// reads of several batches in flight and decode arrived bytes into the slots of the ring:
 //
 //   [free] -> (bytes in flight) -> (decoded in pieces) -> [ready]
 //
-// Position p, counted over all epochs, goes to thread p % threads, so that a thread alone touches
-// its slots until they are ready, and the order does not depend on the number of threads or slots.
-// Locks guard positions, never a read or a record.
+// Position p, counted over all epochs, belongs to thread p % threads. So only one thread touches a
+// slot until it is ready, and the order of batches does not depend on the number of threads or
+// slots. Locks are held to update positions, never during a read or while a record is decoded.
 //
-// The file is read as it was when it was opened:
-// growth is reported and ignored, shrinking is an error.
+// If the file grows after it was opened, this is reported and ignored; shrinking is an error.
 #pragma once
 
 #include <atomic>
@@ -30,15 +29,15 @@
 
 namespace hlite::data {
 
-// Number of samples to use of a file of that many bytes, for the split's num_samples. Throws
-// DataError when the file's size is no multiple of the record's, when it is empty, and, for the
-// format Raw, when it holds fewer than num_samples. RawAsync takes the smaller of the two.
+// Returns the number of samples to use from a file of `file_bytes` bytes: num_samples of the split
+// or, without it, all. If the file has fewer, RawAsync uses all and Raw throws DataError. Throws
+// DataError also if the file is empty or its size is not a multiple of the record size.
 int64_t raw_sample_count(const config::DataConfig& config, Split split, const std::string& path,
                          int64_t file_bytes);
 
 class AsyncReader final : public BatchRing {
  public:
-  // See open_source(). `open`: where the reads go.
+  // See open_source(). `open` makes the queues for reads; by default the file decides which.
   AsyncReader(const config::DataConfig& config, const std::string& path, Split split,
               int64_t batch_size, std::span<const int64_t> slot_rows,
               const SourceOptions& options = {}, const IoQueueFactory& open = {});
@@ -48,30 +47,30 @@ class AsyncReader final : public BatchRing {
   [[nodiscard]] const ReaderPlan& plan() const { return plan_; }
 
  private:
-  // A batch that a thread is at: its bytes in flight, arrived or being decoded.
+  // A batch whose bytes a thread reads or decodes.
   struct Job {
     int64_t position = 0;
-    int64_t range = 0;  // of the RangeReader
-    int64_t decoded = 0;
+    int64_t range = 0;    // of the RangeReader
+    int64_t decoded = 0;  // samples
   };
   struct Worker {
     std::unique_ptr<RangeReader> io;
     std::unique_ptr<RawDecoder> decoder;
     int64_t next_position = 0;
-    std::vector<Job> jobs;  // by position
+    std::vector<Job> jobs;  // ascending positions
     std::vector<int64_t> idle_ranges;
-    int64_t counted_bytes = 0;  // of io->bytes_read()
-    bool finished = false;      // under workers_mutex_: io is gone
+    int64_t counted_bytes = 0;  // part of io->bytes_read() already in the statistics
+    bool finished = false;      // io must not be used any more; guarded by workers_mutex_
   };
   void start_threads() override;
   void work(Worker& worker);
   void start_jobs(Worker& worker, const Gate& gate);
   void start_job(Worker& worker, int64_t position, int64_t range);
-  // Decodes a piece of the first job; when that was the last one its batch is ready.
+  // Decodes the next piece of the first job. After the last piece the batch is ready.
   void decode(Worker& worker);
-  // The error of a position, which ends the work of all threads on later positions.
+  // Records the current exception as the error of `position`. All threads drop later positions.
   void give_up(int64_t position);
-  // Ends the thread's wait for reads, so that it looks at the gate.
+  // Interrupts the thread's wait for reads, so that it checks gate() again.
   void wake(Worker& worker);
   void wake_all();
 

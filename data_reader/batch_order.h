@@ -1,4 +1,4 @@
-// The order in which batches are handed out: a pure function of seed and position.
+// The order in which a source delivers batches: a pure function of seed and position.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace hlite::data {
 
-// The batch at place `index` of epoch `epoch`'s order, for all indices: a permutation of [0, n)
-// drawn by (seed, epoch).
+// Fills `order` [n] with the order of the batches in an epoch: a permutation of [0, n) that depends
+// only on (seed, epoch).
 void shuffle_order(uint64_t seed, int64_t epoch, std::span<int64_t> order);
 
-// Position p (counted over all epochs) gives batch order(p % batches) of the file; order is the
-// identity, or with shuffle the permutation of (seed, p / batches). Any thread may ask.
+// Maps position p, counted over all epochs, to batch order[p % batches] of the file. The order is
+// the identity or, with shuffle, the shuffle_order() of epoch p / batches. Thread-safe.
 class BatchOrder {
  public:
   BatchOrder(int64_t batches, bool shuffle, uint64_t seed);
@@ -29,7 +29,7 @@ class BatchOrder {
   bool shuffle_;
   uint64_t seed_;
   std::mutex mutex_;
-  Epoch latest_, other_;  // readers look across the border between two epochs
+  Epoch latest_, other_;  // cached for two epochs, as readers work across their border
 };
 
 }  // namespace hlite::data

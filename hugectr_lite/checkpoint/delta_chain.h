@@ -1,4 +1,4 @@
-// DeltaChain: the links of a chain of deltas (delta.h) in order, and the model that they lead to.
+// DeltaChain: the links of a chain of deltas (delta.h), which lead from old weights to new ones.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,32 @@ struct DeltaLink {
   DeltaMeta meta;
 };
 
-// The place of a link in its chain, and the iterations of the links that are there, in order.
+// Returns the path of the link of an iteration: "<chain>/0000000300".
 std::string delta_link(const std::string& chain, int64_t iteration);
+// Returns the iterations of the links in the folder `chain`, ascending; none if it does not exist.
 std::vector<int64_t> link_iterations(const std::string& chain);
 
 class DeltaChain {
  public:
-  // Reads the manifests of the links up to iteration `until`. Throws DataError, naming the link,
-  // where one is damaged or does not begin where the one before it ends. A folder without links, or
-  // none, is an empty chain.
+  // Reads the manifests of the links up to iteration `until`. An empty or missing folder is an
+  // empty chain. Throws DataError, naming the link, if a manifest is damaged or a link does not
+  // begin where the previous one ends.
   explicit DeltaChain(std::string folder, int64_t until = std::numeric_limits<int64_t>::max());
   [[nodiscard]] const std::vector<DeltaLink>& links() const { return links_; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
 
-  // Compares each file with the sum in its manifest. Throws DataError.
+  // Compares each link's file with the checksum in its manifest. Throws DataError if they differ.
   void verify() const;
-  // The first link after a weights file of that sum, or links().size() if the chain ends in it.
-  // Throws DataError if the chain does not know it; `name` stands for the file in messages.
+  // Returns the index of the link that starts from the weights file with checksum `weights`, or
+  // links().size() if the chain ends in that file. Throws DataError if no link starts or ends
+  // there; messages call the file `name`.
   [[nodiscard]] size_t first_after(const FileSum& weights, const std::string& name) const;
-  // Writes the weights file that the links lead to from `base`, a weights file, and returns its
-  // sum. Throws DataError if a file is damaged, or what comes of them is not what the last link
-  // says.
+  // Applies the links to the weights file `base`, writes the result to `path` and returns its
+  // checksum. Throws DataError if a file is damaged, or if the result does not have the checksum
+  // that the last link's manifest gives.
   FileSum join(const ByteSource& base, const std::string& path) const;
-  // Removes the links up to the one that ends in a weights file of that sum; returns how many.
+  // Removes the links up to the one that ends in the weights file with checksum `weights`. Returns
+  // their number. Throws DataError like first_after(), and FileError if a link cannot be removed.
   int64_t prune(const FileSum& weights, const std::string& name) const;
 
  private:
@@ -46,7 +49,7 @@ class DeltaChain {
   std::vector<DeltaLink> links_;
 };
 
-// The sum of all bytes of a file.
+// Returns the checksum of a whole file.
 FileSum sum_of_file(const ByteSource& file);
 
 }  // namespace hlite::checkpoint

@@ -1,5 +1,4 @@
-// Layer types that name an embedding: what a config may say between the Data layer and the first
-// dense layer.
+// Types of embedding layers, which a config lists between the Data layer and the first dense layer.
 #pragma once
 
 #include <optional>
@@ -19,7 +18,7 @@ inline constexpr EmbeddingTypeName kEmbeddingTypes[] = {
     {"LocalizedSlotSparseEmbeddingHash", EmbeddingType::kLocalizedHash},
     {"DistributedSlotSparseEmbeddingHash", EmbeddingType::kDistributedHash}};
 
-// None: `layer_type` is no embedding.
+// Returns nullopt if `layer_type` is not an embedding.
 constexpr std::optional<EmbeddingType> embedding_type(std::string_view layer_type) {
   for (const EmbeddingTypeName& known : kEmbeddingTypes)
     if (known.name == layer_type) return known.type;

@@ -7,13 +7,15 @@
 namespace hlite::config {
 namespace {
 
-// The limit of all sparse inputs together: a batch takes 4 bytes a column and sample.
+// Maximum number of key columns of all sparse inputs together. A batch takes 4 bytes per column and
+// sample.
 constexpr int64_t kMaxColumns = int64_t{1} << 20;
-constexpr int64_t kMaxFeatures = int64_t{1} << 24;  // an upper bound need not be reached
+// Larger than kMaxColumns, as max_feature_num_per_sample is only an upper bound.
+constexpr int64_t kMaxFeatures = int64_t{1} << 24;
 
 constexpr IntegerRange kKeys{1, kMaxColumns};
 
-// One number for all slots, or one for each.
+// Parses one number for all slots, or a list with a number for each slot.
 std::vector<int64_t> parse_nnz(const JsonNode& node, int64_t slots) {
   if (node.kind() != JsonNode::Kind::kArray)
     return std::vector<int64_t>(static_cast<size_t>(slots), to_integer(node, kKeys));
@@ -23,16 +25,17 @@ std::vector<int64_t> parse_nnz(const JsonNode& node, int64_t slots) {
   return nnz;
 }
 
-// Finds how many keys a slot has at most, from what the config says about it; in this order:
-//   nnz_per_slot                     so many (always so many in the raw formats)
-//   max_nnz                          so many in each slot
-//   max_feature_num_per_sample       what one slot can have when the others have a key each
-//   none of them                     one
+// Sets the hotness: the maximum number of keys of each slot, in raw formats the exact number. The
+// first of these that the config has determines it:
+//   nnz_per_slot                     its number for the slot
+//   max_nnz                          this number, for every slot
+//   max_feature_num_per_sample       what is left for one slot if each other slot has one key
+//   none of them                     1
 void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
   const int64_t slots = sparse.slot_num;
   const bool by_slot = s.has("nnz_per_slot"), has_max = s.has("max_nnz");
   if (!by_slot) {
-    // A raw record has a fixed number of keys, which an upper bound does not tell.
+    // A raw record has a fixed number of keys; an upper bound does not determine it.
     if (raw && sparse.max_nnz != 1)
       fail_expected(s.at("max_nnz"),
                     "1, or nnz_per_slot with the number of keys in each slot, as records of raw "
@@ -41,22 +44,23 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
     if (raw && !has_max && has_sum && sparse.max_feature_num_per_sample != slots)
       fail_expected(s.at("max_feature_num_per_sample"),
                     fmt::format("slot_num ({}), or \"max_nnz\": 1", slots));
-    const int64_t most =
+    const int64_t max_keys =
         has_max || !has_sum ? sparse.max_nnz : sparse.max_feature_num_per_sample - slots + 1;
-    if (most > kMaxColumns / slots)
+    if (max_keys > kMaxColumns / slots)
       fail_at(s.at(has_max   ? "max_nnz"
                    : has_sum ? "max_feature_num_per_sample"
                              : "slot_num"),
-              fmt::format("expected at most {} keys in all slots together, found {} slots of up to "
-                          "{} keys{}",
-                          kMaxColumns, slots, most,
-                          has_max ? "" : "; max_nnz or nnz_per_slot says how many each can have"));
-    sparse.hotness.assign(static_cast<size_t>(slots), most);
+              fmt::format(
+                  "expected at most {} keys in all slots together, found {} slots of up to "
+                  "{} keys{}",
+                  kMaxColumns, slots, max_keys,
+                  has_max ? "" : "; set max_nnz or nnz_per_slot to the number of keys per slot"));
+    sparse.hotness.assign(static_cast<size_t>(slots), max_keys);
   }
-  const int64_t most = *std::max_element(sparse.hotness.begin(), sparse.hotness.end());
-  if (has_max && sparse.max_nnz != most)
-    fail_expected(s.at("max_nnz"), fmt::format("{}, the most that nnz_per_slot has", most));
-  sparse.max_nnz = most;
+  const int64_t max_keys = *std::max_element(sparse.hotness.begin(), sparse.hotness.end());
+  if (has_max && sparse.max_nnz != max_keys)
+    fail_expected(s.at("max_nnz"), fmt::format("{}, the maximum of nnz_per_slot", max_keys));
+  sparse.max_nnz = max_keys;
 
   const int64_t columns = KeyLayout(sparse.hotness).columns;
   if (by_slot && columns > kMaxColumns)
@@ -71,7 +75,7 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
     fail_expected(s.at("is_fixed_length"),
                   "true, as records of raw data have a fixed number of keys");
   if (sparse.is_fixed_length && !raw && !by_slot)
-    fail_at(s.at("is_fixed_length"), "expected nnz_per_slot beside it, found none");
+    fail_at(s.at("is_fixed_length"), "nnz_per_slot is required with is_fixed_length");
 }
 
 void declare(Block& s, bool raw, SparseInputConfig& sparse) {
@@ -79,10 +83,10 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   s.choice("type", &sparse.type,
            {{"DistributedSlot", SlotDistribution::kDistributed},
             {"LocalizedSlot", SlotDistribution::kLocalized}},
-           "Accepted, without effect: the type of the embedding counts.");
+           "Accepted but ignored: the type of the embedding layer decides.");
   s.integer("slot_num", &sparse.slot_num, kKeys, "Number of slots. Each has a table.", kRequired);
   s.value("nnz_per_slot",
-          {range_text(kKeys) + ", or a list of such",
+          {range_text(kKeys) + ", or a list of them",
            R"("type":["integer","array"],"minimum":1,"items":{"type":"integer","minimum":1})"},
           "Keys in each slot: one number for all slots, or a list.", {}, [&](const JsonNode& node) {
             if (sparse.slot_num > 0) sparse.hotness = parse_nnz(node, sparse.slot_num);
@@ -90,7 +94,7 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   s.integer("max_feature_num_per_sample", &sparse.max_feature_num_per_sample,
             {std::max<int64_t>(1, sparse.slot_num), kMaxFeatures},
             "Maximum number of keys per sample, at least `slot_num`.",
-            otherwise("that of all slots, as `nnz_per_slot` or `max_nnz` says"));
+            otherwise("the sum of `nnz_per_slot` or `max_nnz` over all slots"));
   sparse.max_nnz = 1;
   s.integer("max_nnz", &sparse.max_nnz, kKeys,
             "Maximum number of keys per slot. Raw data has 1, unless `nnz_per_slot` is given.");

@@ -8,7 +8,7 @@ void advance_schedules(const Exec& exec, std::span<const LrSchedule> schedules, 
                        const float* scale, std::span<float* const> rates) {
   HLITE_CHECK(schedules.size() == rates.size(), "{} schedules, {} rates", schedules.size(),
               rates.size());
-  HLITE_CHECK(step && scale, "advance_schedules has no step to count, or no scale");
+  HLITE_CHECK(step && scale, "advance_schedules: step and scale must not be null");
   if (exec.on_gpu()) return kernels::advance_schedules(exec, schedules, step, scale, rates);
   ++*step;
   for (size_t i = 0; i < rates.size(); ++i)

@@ -238,7 +238,7 @@ const std::vector<BrokenConfig> kRows = {
   {"nnz_per_slot misspelt", "\"max_nnz\": 1", "\"nnz_per_slots\": 1", "layers[0].sparse[0].nnz_per_slots", {"unknown key; did you mean \"nnz_per_slot\"?"}},
   {"nnz_per_slot of a slot", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, -1, 1]", "layers[0].sparse[0].nnz_per_slot[1]", {"expected an integer in [1, 1048576], found -1"}},
   {"nnz_per_slot too many", "\"max_nnz\": 1", "\"nnz_per_slot\": 1048576", "layers[0].sparse[0].nnz_per_slot", {"expected at most 1048576 keys in all slots together, found 3145728"}},
-  {"nnz_per_slot and max_nnz", "\"max_nnz\": 1", "\"max_nnz\": 2, \"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_nnz", {"expected 3, the most that nnz_per_slot has, found 2"}},
+  {"nnz_per_slot and max_nnz", "\"max_nnz\": 1", "\"max_nnz\": 2, \"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_nnz", {"expected 3, the maximum of nnz_per_slot, found 2"}},
   {"features fewer than keys", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_feature_num_per_sample", {"expected at least 5, the sum of nnz_per_slot, found 3"}, "\"max_feature_num"},
   {"raw of varying length", "\"max_nnz\": 1", "\"is_fixed_length\": false", "layers[0].sparse[0].is_fixed_length", {"expected true, as records of raw data have a fixed number of keys, found false"}},
   {"is_fixed_length", "\"max_nnz\": 1", "\"is_fixed_length\": 1", "layers[0].sparse[0].is_fixed_length", {"expected true or false, found 1"}},
@@ -319,8 +319,8 @@ TEST_CASE("Every fault of a Norm config is named") {
   // clang-format off
   const std::vector<BrokenConfig> rows = {
     {"too many keys", "\"max_nnz\": 4", "\"max_nnz\": 500000", "layers[0].sparse[0].max_nnz", {"expected at most 1048576 keys in all slots together, found 3 slots of up to 500000 keys"}},
-    {"too many features", "\"max_feature_num_per_sample\": 3,\n          \"max_nnz\": 4", "\"max_feature_num_per_sample\": 500002", "layers[0].sparse[0].max_feature_num_per_sample", {"found 3 slots of up to 500000 keys; max_nnz or nnz_per_slot says how many each can have"}},
-    {"fixed at what length", "\"max_nnz\": 4", "\"max_nnz\": 4, \"is_fixed_length\": true", "layers[0].sparse[0].is_fixed_length", {"expected nnz_per_slot beside it, found none"}},
+    {"too many features", "\"max_feature_num_per_sample\": 3,\n          \"max_nnz\": 4", "\"max_feature_num_per_sample\": 500002", "layers[0].sparse[0].max_feature_num_per_sample", {"found 3 slots of up to 500000 keys; set max_nnz or nnz_per_slot to the number of keys per slot"}},
+    {"fixed at what length", "\"max_nnz\": 4", "\"max_nnz\": 4, \"is_fixed_length\": true", "layers[0].sparse[0].is_fixed_length", {"nnz_per_slot is required with is_fixed_length"}},
     {"check", "\"Sum\"", "\"CRC\"", "layers[0].check", {"expected one of \"None\", \"Sum\", found \"CRC\""}},
     {"keys of other inputs", "--set", "layers.data.sparse=[{\"top\": \"k\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 3, \"max_nnz\": 600000, \"slot_num\": 1}, {\"top\": \"k2\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 1, \"max_nnz\": 600000, \"slot_num\": 1}]", "layers[0].sparse", {"expected at most 1048576 keys in all inputs together, found 1200000"}},
   };

@@ -159,7 +159,7 @@ TEST_CASE("a shuffle that a lane of its mask misses names the lane") {
 TEST_CASE("a shuffle from or by a lane outside its mask is an error") {
   std::vector<int> out(32);
   check_contains(message_of<EmulationError>([&] { absent_lane(shape_of(1, 32), out.data()); }),
-                 {"reads lane 20, which takes no part"});
+                 {"reads lane 20, which does not take part"});
   check_contains(message_of<EmulationError>([&] { unnamed_lane(shape_of(1, 32), out.data()); }),
                  {"thread (3,0,0)", "mask 0x00000007, which lacks its own lane 3"});
 }

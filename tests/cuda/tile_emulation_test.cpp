@@ -1,5 +1,5 @@
-// The emulated tensor cores load and multiply what PTX says, the emulated asynchronous copies come
-// late, and both name what a device would not take.
+// The emulated tensor cores load and multiply as PTX defines, and emulated asynchronous copies are
+// delayed. Both report operations that a GPU would reject.
 #include <array>
 #include <numeric>
 #include <vector>
@@ -20,12 +20,12 @@ LaunchShape one_warp(size_t shared_bytes) {
 
 constexpr size_t kLoadBytes = 32 * kRowElements * sizeof(uint16_t);
 
-// The figures of "ldmatrix" in the PTX manual: register i of thread t is of matrix i, whose rows
-// come from the addresses of threads 8i to 8i + 7.
-TEST_CASE("emulated loads give each lane the elements of the PTX manual") {
+// By the figures of "ldmatrix" in the PTX manual, register i of every thread holds elements of
+// matrix i. Threads 8i to 8i + 7 give the addresses of the rows of this matrix.
+TEST_CASE("emulated matrix loads give each lane the elements that the PTX manual defines") {
   std::vector<uint16_t> from(256);
   std::iota(from.begin(), from.end(), uint16_t{1000});
-  std::array<int, 32> in_order{}, mixed{};  // the second repeats row 6
+  std::array<int, 32> in_order{}, mixed{};  // mixed has row 6 twice
   for (int l = 0; l < 32; ++l) {
     in_order[static_cast<size_t>(l)] = l;
     mixed[static_cast<size_t>(l)] = l == 31 ? 6 : l * 13 % 32;
@@ -41,16 +41,16 @@ TEST_CASE("emulated loads give each lane the elements of the PTX manual") {
             const auto element = [&](size_t row, size_t column) -> uint32_t {
               return from[static_cast<size_t>(rows[8 * i + row]) * 8 + column];
             };
-            const size_t one = t / 4, two = t % 4 * 2;
-            const uint32_t low = transposed ? element(two, one) : element(one, two);
-            const uint32_t high = transposed ? element(two + 1, one) : element(one, two + 1);
+            const size_t group = t / 4, pair = t % 4 * 2;
+            const uint32_t low = transposed ? element(pair, group) : element(group, pair);
+            const uint32_t high = transposed ? element(pair + 1, group) : element(group, pair + 1);
             REQUIRE(got[t * 4 + i] == (high << 16 | low));
           }
       }
   emulation::set_order(Order::kForward);
 }
 
-TEST_CASE("emulated loads count rows that share banks") {
+TEST_CASE("emulated matrix loads count bank conflicts") {
   const std::vector<uint16_t> from(256);
   std::array<int, 32> rows{};
   std::iota(rows.begin(), rows.end(), 0);
@@ -60,21 +60,23 @@ TEST_CASE("emulated loads count rows that share banks") {
     load(one_warp(kLoadBytes), from.data(), false, rows.data(), to.data());
     return emulation::matrix_bank_conflicts;
   };
-  CHECK(conflicts() == 0);  // 80 bytes apart: eight rows in eight sixteenths of 128 bytes
-  rows[7] = 6;              // the same row twice
+  // Eight rows of 16 bytes that begin 80 bytes apart use each of the 32 banks once.
   CHECK(conflicts() == 0);
-  rows[7] = 14;  // 8 * 80 bytes after row 6
+  rows[7] = 6;  // the same address twice is not a conflict
+  CHECK(conflicts() == 0);
+  rows[7] = 14;  // 8 * 80 bytes after row 6: the same banks
   CHECK(conflicts() == 1);
 }
 
-// Products of two 16-bit numbers are exact in float, so the sums' order alone decides the bits.
+// Products of two 16-bit floats are exact in float, so only the order of sums affects the bits.
 template <typename T>
 void check_product() {
   std::vector<float> random(16 * 16 + 16 * 8);
   fill_random(random, 1);
   const auto bits = [&](size_t i) -> uint32_t { return from_float<T>(random[i]).bits; };
   const auto value = [&](size_t i) { return to_float(from_float<T>(random[i])); };
-  // Figures of "mma.m16n8k16" in the PTX manual, for .bf16 and .f16: element i of thread t.
+  // Distributes the factors over the threads by the figures of "mma.m16n8k16" for .bf16 and .f16 in
+  // the PTX manual.
   std::vector<Factors> factors(32);
   for (size_t t = 0; t < 32; ++t) {
     const size_t group = t / 4, in_group = t % 4;
@@ -104,12 +106,12 @@ void check_product() {
   emulation::set_order(Order::kForward);
 }
 
-TEST_CASE("emulated tensor cores multiply what lanes hold as in the PTX manual") {
+TEST_CASE("emulated tensor cores multiply fragments laid out as in the PTX manual") {
   check_product<bf16>();
   check_product<fp16>();
 }
 
-TEST_CASE("emulated tensor cores refuse what a device would not take") {
+TEST_CASE("emulated tensor cores report operations that a GPU would reject") {
   const auto message = [](auto&& body) { return message_of<EmulationError>(body); };
   load_at(one_warp(128), 112);
   check_contains(message([&] { load_at(one_warp(128), 24); }),
@@ -123,7 +125,7 @@ TEST_CASE("emulated tensor cores refuse what a device would not take") {
                  {"multiply_add", "expected all 32 lanes"});
 }
 
-TEST_CASE("emulated asynchronous copies take place when they are waited for, or at once") {
+TEST_CASE("emulated asynchronous copies complete when waited for, or at once in reverse order") {
   std::vector<int> in(32), out(64);
   std::iota(in.begin(), in.end(), 1);
   for (const bool wait : {true, false}) {
@@ -138,7 +140,7 @@ TEST_CASE("emulated asynchronous copies take place when they are waited for, or 
   emulation::set_order(Order::kForward);
   for (size_t t = 0; t < 64; ++t) REQUIRE(out[t] == in[t % 32]);
   check_contains(message_of<EmulationError>([&] { copy_unaligned(one_warp(16), in.data()); }),
-                 {"asynchronous copy: expected 4, 8 or 16 bytes, so aligned"});
+                 {"asynchronous copy: expected 4, 8 or 16 bytes, aligned to their size"});
   check_contains(message_of<EmulationError>([&] { copy_forgotten(one_warp(16), in.data()); }),
                  {"thread (0,0,0) has ended without waiting for its copies"});
 }

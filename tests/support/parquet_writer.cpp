@@ -19,8 +19,9 @@ using pq::schema::GroupNode;
 using pq::schema::NodePtr;
 using pq::schema::PrimitiveNode;
 
+// The physical type by which Parquet stores a T.
 template <typename T>
-struct Stored;  // as which type of Parquet's
+struct Stored;
 template <>
 struct Stored<int32_t> {
   using Type = pq::Int32Type;
@@ -95,22 +96,24 @@ class ColumnState {
   }
 
  private:
-  [[nodiscard]] bool next_is_there() { return column_.valid.empty() || column_.valid[element_++]; }
+  [[nodiscard]] bool next_is_present() {
+    return column_.valid.empty() || column_.valid[element_++];
+  }
 
   template <typename T>
   void write_rows(pq::ColumnWriter& writer, const std::vector<T>& values, int64_t rows) {
     using Type = typename Stored<T>::Type;
-    std::vector<int16_t> definition, repetition;
+    std::vector<int16_t> definition, repetition;  // levels, as the Parquet format defines them
     const bool optional = !column_.valid.empty();
-    const auto there = static_cast<int16_t>((column_.lengths.empty() ? 0 : 2) + optional);
+    const auto present_level = static_cast<int16_t>((column_.lengths.empty() ? 0 : 2) + optional);
     const size_t first = value_;
-    const auto put = [&](bool is_there) {
-      definition.push_back(is_there ? there : static_cast<int16_t>(there - 1));
-      value_ += is_there;
+    const auto append = [&](bool present) {
+      definition.push_back(present ? present_level : static_cast<int16_t>(present_level - 1));
+      value_ += present;
     };
     for (int64_t r = 0; r < rows; ++r, ++row_) {
       if (column_.lengths.empty()) {
-        put(next_is_there());
+        append(next_is_present());
         continue;
       }
       const int64_t length = column_.lengths[row_];
@@ -118,7 +121,7 @@ class ColumnState {
       repetition.push_back(0);
       for (int64_t i = 0; i < length; ++i) {
         if (i > 0) repetition.push_back(1);
-        put(next_is_there());
+        append(next_is_present());
       }
     }
     std::vector<typename Type::c_type> stored;
@@ -137,7 +140,7 @@ class ColumnState {
     else
       data = stored.data();
     static_cast<pq::TypedColumnWriter<Type>&>(writer).WriteBatch(
-        static_cast<int64_t>(definition.size()), there > 0 ? definition.data() : nullptr,
+        static_cast<int64_t>(definition.size()), present_level > 0 ? definition.data() : nullptr,
         column_.lengths.empty() ? nullptr : repetition.data(), data);
   }
 
@@ -155,8 +158,8 @@ void write_parquet(const std::string& path, const ParquetFileText& file) {
     states.emplace_back(column);
   }
   pq::WriterProperties::Builder properties;
-  // A page of as many bytes ends after every batch. (Of lists one at a time Arrow makes a first
-  // page without values, which its reader takes for the end.)
+  // A page limit of one byte makes Arrow end a page after every WriteBatch(). (If lists are written
+  // one at a time, Arrow begins with a page without values, which its reader takes for the end.)
   if (file.rows_a_page < (1 << 20)) properties.data_pagesize(1);
   if (!file.dictionary) properties.disable_dictionary();
   if (file.compressed) properties.compression(pq::Compression::SNAPPY);

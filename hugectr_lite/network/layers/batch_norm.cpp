@@ -1,6 +1,6 @@
-// BatchNorm: every column of [B,n], or of [m B,n], normalised over the batch, that of all ranks; in
-// evaluation by running mean and variance (ops/batch_norm.h), which are saved with the weights.
-// Parameters gamma and beta.
+// BatchNorm: normalizes every column of [B,n] or [m B,n] over the batch of all ranks. Evaluation
+// uses the running mean and variance (ops/batch_norm.h), which are saved with the weights. The
+// parameters are gamma and beta.
 #include "hugectr_lite/ops/batch_norm.h"
 
 #include "hugectr_lite/core/error.h"
@@ -12,10 +12,10 @@ namespace {
 class BatchNormLayer : public Layer {
  public:
   explicit BatchNormLayer(Block& s) : Layer(s) {
-    s.about("Normalizes columns over the batch; in evaluation with running statistics.");
+    s.about("Normalizes each column over the batch. Evaluation uses running statistics.");
     if (auto param = s.object("bn_param", "Its parameters.", kRequired)) {
       param->number("factor", &factor_, {.min = 0, .max = 1},
-                    "Share of a batch's mean and variance that goes into the running ones.",
+                    "Weight of the batch's mean and variance in the running statistics.",
                     kRequired);
       param->number("eps", &epsilon_, {.min = 1e-12, .max = 1}, "Added to the variance.",
                     kRequired);

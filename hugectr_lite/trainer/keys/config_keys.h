@@ -1,4 +1,4 @@
-// Everything that a config may say, as its blocks and layers declare it (config/block.h).
+// All keys that a config may have, as its blocks and layers declare them (config/block.h).
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace hlite::trainer {
 
-// A block by the type that it has: "SGD", "InnerProduct".
+// Blocks, each with the value of its `type`: "SGD", "InnerProduct".
 using TypedBlocks = std::vector<std::pair<std::string, config::BlockSchema>>;
 
 struct ConfigKeys {
-  config::BlockSchema config, data;  // the file; layers[0]
-  TypedBlocks embeddings, layers;    // the others
+  config::BlockSchema config, data;  // the whole file, and its Data layer (layers[0])
+  TypedBlocks embeddings, layers;    // embedding layers and dense layers
 };
 ConfigKeys config_keys();
 
-// The keys that every dense layer has.
+// Returns true for the keys that every dense layer has: `type`, `name`, `bottom` and `top`.
 bool is_wiring(const config::KeySchema& key);
 
 }  // namespace hlite::trainer

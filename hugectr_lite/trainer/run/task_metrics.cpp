@@ -49,12 +49,12 @@ std::optional<double> mean_auc(std::span<const TaskResult> tasks) {
 }
 
 double weighted_loss(std::span<const TaskResult> tasks, std::span<const float> weights,
-                     double of_samples) {
-  if (of_samples == 0) return 0;
+                     double total_weight) {
+  if (total_weight == 0) return 0;
   double sum = 0;
   for (size_t t = 0; t < tasks.size(); ++t)
     sum += static_cast<double>(weights[t]) * tasks[t].loss * tasks[t].weight;
-  return sum / of_samples / static_cast<double>(tasks.size());
+  return sum / total_weight / static_cast<double>(tasks.size());
 }
 
 }  // namespace hlite::trainer

@@ -1,4 +1,4 @@
-// Metrics of a model of several tasks, task by task.
+// Metrics of each task of a multi-task model.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@
 namespace hlite::trainer {
 
 struct TaskResult {
-  std::optional<double> auc;  // nothing where its labels are of one class only
-  double loss = 0;            // mean over its samples
-  int64_t samples = 0;        // that have its label
-  double weight = 0;          // their sum of weights; without weights, their number
+  std::optional<double> auc;  // nullopt if all labels belong to one class
+  double loss = 0;            // mean over the samples that have a label of this task
+  int64_t samples = 0;        // number of those samples
+  double weight = 0;          // sum of their weights; without weights, their number
 };
 
-// logits and labels [samples, tasks], a sample after the other; a label below -0.5 is absent.
-// weights: of samples, or none.
+// Returns the metrics of each task. `logits` and `labels` are [samples, tasks] in row-major order;
+// a label below -0.5 is missing. `weights` has a weight per sample, or is empty.
 std::vector<TaskResult> task_metrics(const Exec& exec, std::span<const float> logits,
                                      std::span<const float> labels, int64_t tasks,
                                      std::span<const float> weights = {});
 
+// Returns the sum, added up in double.
 double sum_of(std::span<const float> weights);
 
-// Their mean; nothing where no task has any.
+// Returns the mean AUC of the tasks that have one; nullopt if none has.
 std::optional<double> mean_auc(std::span<const TaskResult> tasks);
-// The training loss (ops/mean_loss.h) of samples with this sum of weights; without weights, their
-// number. The sum over tasks and samples is divided by it.
+// Returns the training loss (ops/mean_loss.h): the weighted sum over tasks and samples, divided by
+// the number of tasks and by `total_weight`. `weights` has a weight per task. `total_weight` is the
+// sum of the samples' weights or, without weights, their number; if it is 0, so is the loss.
 double weighted_loss(std::span<const TaskResult> tasks, std::span<const float> weights,
-                     double of_samples);
+                     double total_weight);
 
 }  // namespace hlite::trainer

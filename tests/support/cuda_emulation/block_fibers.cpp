@@ -33,7 +33,8 @@ bool same_site(const std::source_location& a, const std::source_location& b) {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-// The blocks of all grids run here, one after the other.
+// Runs the blocks of all grids, one after the other. Within a block, threads take turns: each runs
+// until it waits or ends.
 class Scheduler {
  public:
   void run_block(Triple block_dim, FunctionRef<void()> body);
@@ -56,7 +57,7 @@ class Scheduler {
   void prepare(Triple block_dim);
   Carrier& idle_carrier();
   void give_turn(Fiber& fiber, Carrier& carrier);
-  bool goes_on_with_next();
+  bool begin_next_thread();
   void finish_thread();
   void resume(Fiber& fiber);
   bool release();
@@ -68,15 +69,15 @@ class Scheduler {
   static std::string whereabouts(const Fiber& fiber);
 
   std::mutex mutex_;
-  std::deque<Fiber> fibers_;  // grows to the largest block seen
-  size_t count_ = 0;          // threads of this block
-  size_t ended_ = 0;          // of these
-  Triple block_dim_;          // of fibers_[...].thread
-  std::vector<size_t> turns_;
-  size_t turn_ = 0;  // the next one of these
+  std::deque<Fiber> fibers_;   // grows to the largest block seen
+  size_t count_ = 0;           // threads of this block
+  size_t ended_ = 0;           // threads that have ended
+  Triple block_dim_;           // that fibers_[...].thread were computed for
+  std::vector<size_t> turns_;  // indices of fibers_ in the order of their turns
+  size_t turn_ = 0;            // next index of turns_
   std::deque<Carrier> carriers_;
   std::vector<Carrier*> idle_;
-  Track main_;
+  Track main_;  // of run_block()
   Fiber* current_ = nullptr;
   const FunctionRef<void()>* body_ = nullptr;
   std::exception_ptr error_;
@@ -86,7 +87,7 @@ class Scheduler {
 
 Scheduler scheduler;
 
-// First function on a carrier's stack.
+// The first function on a carrier's stack. It runs threads as long as each ends without waiting.
 void Scheduler::enter() {
   Track::entered(scheduler.main_);
   std::exception_ptr error;
@@ -94,7 +95,7 @@ void Scheduler::enter() {
     do {
       (*scheduler.body_)();
       scheduler.finish_thread();
-    } while (scheduler.goes_on_with_next());
+    } while (scheduler.begin_next_thread());
   } catch (...) {
     error = std::current_exception();
   }
@@ -110,7 +111,7 @@ void Scheduler::finish_thread() {
 }
 
 void Scheduler::end(std::exception_ptr&& error) {
-  error_ = std::move(error);  // nothing stays on this stack
+  error_ = std::move(error);  // this stack is never unwound, so it must not own the exception
   Carrier& carrier = *current_->carrier;
   current_->state = FiberState::kEnded;
   idle_.push_back(&carrier);
@@ -134,7 +135,7 @@ void Scheduler::prepare(Triple block_dim) {
     fiber.carrier = nullptr;
     fiber.bytes = 0;
     fiber.orders_memory = false;
-    // Left by a block that failed.
+    // A block that failed may have left copies.
     if (!fiber.open_copies.empty()) fiber.open_copies.clear();
     if (!fiber.copies.empty()) fiber.copies.clear();
   }
@@ -161,8 +162,9 @@ void Scheduler::give_turn(Fiber& fiber, Carrier& carrier) {
   watch_thread(linear_thread(), carrier.stack.bottom());
 }
 
-// Whether the turn is that of a thread which has not begun: then it runs on this stack.
-bool Scheduler::goes_on_with_next() {
+// Called when a thread has ended. If the next turn belongs to a thread that has not begun, makes it
+// current, to run on the same stack, and returns true.
+bool Scheduler::begin_next_thread() {
   while (turn_ < count_ && fibers_[turns_[turn_]].state != FiberState::kReady) ++turn_;
   if (turn_ == count_ || fibers_[turns_[turn_]].carrier) return false;
   give_turn(fibers_[turns_[turn_++]], *current_->carrier);
@@ -195,6 +197,7 @@ void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
   }
 }
 
+// Makes threads ready whose barrier or warp operation is complete. Returns false if there are none.
 bool Scheduler::release() {
   if (release_barrier()) return true;
   bool any = false;
@@ -203,7 +206,7 @@ bool Scheduler::release() {
   return any;
 }
 
-// Every thread of the block must come, to the same line: one that has ended is missed, too.
+// Every thread of the block must reach the same barrier. A thread that has ended never does.
 bool Scheduler::release_barrier() {
   for (size_t i = 0; i < count_; ++i) {
     const Fiber& fiber = fibers_[i];
@@ -215,26 +218,26 @@ bool Scheduler::release_barrier() {
   return true;
 }
 
-// Releases one complete group of lanes after the other.
+// Releases every group of lanes that is complete.
 bool Scheduler::release_warp(size_t first, size_t last) {
   bool any = false;
   for (size_t i = first; i < last; ++i) {
-    const Fiber& asks = fibers_[i];
-    if (asks.state != FiberState::kAtExchange) continue;
-    if ((asks.mask >> (i - first) & 1) == 0)
-      fail(fmt::format("{} with mask {:#010x}, which lacks its own lane {}", whereabouts(asks),
-                       asks.mask, i - first));
+    const Fiber& waiter = fibers_[i];
+    if (waiter.state != FiberState::kAtExchange) continue;
+    if ((waiter.mask >> (i - first) & 1) == 0)
+      fail(fmt::format("{} with mask {:#010x}, which lacks its own lane {}", whereabouts(waiter),
+                       waiter.mask, i - first));
     unsigned lanes = 0;
     bool complete = true;
     for (size_t j = first; j < last; ++j) {
       const Fiber& other = fibers_[j];
-      if ((asks.mask >> (j - first) & 1) == 0 || other.state == FiberState::kEnded) continue;
-      complete &= other.state == FiberState::kAtExchange && other.mask == asks.mask &&
-                  same_site(other.site, asks.site);
+      if ((waiter.mask >> (j - first) & 1) == 0 || other.state == FiberState::kEnded) continue;
+      complete &= other.state == FiberState::kAtExchange && other.mask == waiter.mask &&
+                  same_site(other.site, waiter.site);
       lanes |= 1u << (j - first);
     }
     if (!complete) continue;
-    if (asks.mask == 0xffffffffu && asks.orders_memory)
+    if (waiter.mask == 0xffffffffu && waiter.orders_memory)
       order_warp(static_cast<unsigned>(first) / kWarpSize);
     finish_exchange(first, last, lanes);
     any = true;
@@ -242,6 +245,7 @@ bool Scheduler::release_warp(size_t first, size_t last) {
   return any;
 }
 
+// Gives the lanes in the mask `lanes` each other's values and votes, and makes them ready.
 void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
   unsigned votes = 0;
   for (size_t j = first; j < last; ++j)
@@ -250,7 +254,7 @@ void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
     Fiber& fiber = fibers_[j];
     if ((lanes >> (j - first) & 1) == 0) continue;
     if ((lanes >> fiber.source_lane & 1) == 0)
-      fail(fmt::format("{} and reads lane {}, which takes no part", whereabouts(fiber),
+      fail(fmt::format("{} and reads lane {}, which does not take part", whereabouts(fiber),
                        fiber.source_lane));
     fiber.result = {fibers_[first + fiber.source_lane].value, votes, lanes};
     fiber.state = FiberState::kReady;
@@ -273,24 +277,24 @@ void Scheduler::fail(const std::string& text) {
   throw EmulationError(fmt::format("{}: block {}: {}", here.kernel, text_of(here.block), text));
 }
 
-// Names the first thread that waits, and the first one that it waits for in vain.
+// Names the first thread that waits, and the first of those it waits for that has not arrived.
 void Scheduler::fail_stuck() {
   size_t i = 0;
   while (fibers_[i].state == FiberState::kEnded) ++i;
-  const Fiber& waits = fibers_[i];
-  const bool warp = waits.state == FiberState::kAtExchange;
+  const Fiber& waiter = fibers_[i];
+  const bool warp = waiter.state == FiberState::kAtExchange;
   const size_t first = warp ? i / kWarpSize * kWarpSize : 0;
   const size_t last = warp ? std::min(first + kWarpSize, count_) : count_;
   for (size_t j = first; j < last; ++j) {
     const Fiber& other = fibers_[j];
     const bool expected =
-        !warp || ((waits.mask >> (j - first) & 1) != 0 && other.state != FiberState::kEnded);
-    const bool came = other.state == waits.state && same_site(other.site, waits.site) &&
-                      (!warp || other.mask == waits.mask);
-    if (expected && !came)
-      fail(fmt::format("divergent barrier: {}, but {}", whereabouts(waits), whereabouts(other)));
+        !warp || ((waiter.mask >> (j - first) & 1) != 0 && other.state != FiberState::kEnded);
+    const bool arrived = other.state == waiter.state && same_site(other.site, waiter.site) &&
+                         (!warp || other.mask == waiter.mask);
+    if (expected && !arrived)
+      fail(fmt::format("divergent barrier: {}, but {}", whereabouts(waiter), whereabouts(other)));
   }
-  fail(fmt::format("{}, and no thread can go on", whereabouts(waits)));
+  fail(fmt::format("{}, and no thread can continue", whereabouts(waiter)));
 }
 
 }  // namespace
@@ -369,14 +373,17 @@ unsigned linear_thread() {
 unsigned lane() { return linear_thread() % kWarpSize; }
 
 void copy_async(void* to, const void* from, size_t bytes) {
-  const auto misses = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % bytes != 0; };
-  if ((bytes != 4 && bytes != 8 && bytes != 16) || misses(to) || misses(from))
+  const auto misaligned = [&](const void* p) {
+    return reinterpret_cast<uintptr_t>(p) % bytes != 0;
+  };
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || misaligned(to) || misaligned(from))
     throw EmulationError(
-        fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, so aligned, found {} bytes from "
-                    "{} to {}",
+        fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, aligned to their size, "
+                    "found {} bytes from {} to {}",
                     bytes, from, to));
   note_access(from, bytes, Access::kRead, __builtin_return_address(0));
   note_access(to, bytes, Access::kWrite, __builtin_return_address(0));
+  // One order copies at once, which reveals a kernel that overwrites what other threads still read.
   const bool at_once = scheduler.order() == Order::kReverse;
   if (at_once) std::memcpy(to, from, bytes);
   scheduler.current().open_copies.push_back({to, from, bytes, at_once});

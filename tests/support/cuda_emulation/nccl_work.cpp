@@ -8,18 +8,19 @@
 namespace hlite::emulation {
 namespace {
 
-// The communicator whose work is on a device, and how many of its ranks have some there.
+// By device, the communicator whose work runs there and the number of its ranks with such work.
+// Work of two communicators on one device may deadlock, so it is an error.
 std::map<int, std::pair<const NcclWorld*, int>> in_flight;
 
 }  // namespace
 
 NcclWork::~NcclWork() {
-  const auto held = StreamQueues::lock();
+  const auto lock = StreamQueues::lock();
   end();
 }
 
 void NcclWork::run() {
-  const auto held = StreamQueues::lock();
+  const auto lock = StreamQueues::lock();
   NcclWorld& world = *member_->world;
   if (member_->ended) return end();
   if (world.failure.empty() && !run_) begin(world);
@@ -34,17 +35,18 @@ void NcclWork::run() {
 }
 
 void NcclWork::begin(NcclWorld& world) {
-  auto& [other, count] = in_flight[member_->device];
-  if (count > 0 && other != &world) {
+  auto& [owner, ranks] = in_flight[member_->device];
+  if (ranks > 0 && owner != &world) {
     world.failure =
         fmt::format("communicators {} and {} have work on device {} at the same time",
-                    other->rendezvous.number(), world.rendezvous.number(), member_->device);
+                    owner->rendezvous.number(), world.rendezvous.number(), member_->device);
     return;
   }
-  other = &world;
-  ++count;
+  owner = &world;
+  ++ranks;
   run_.emplace();
   run_->calls = calls_;
+  // A fault that a test injects is named by its kind, the rank and the number of the run.
   const std::string place = fmt::format(":{}:{}", member_->rank, ++member_->runs);
   const std::string& fault = nccl_machine().fault;
   planted_ = fault == "error" + place || fault == "silent" + place;

@@ -6,19 +6,19 @@
 namespace hlite::tools {
 namespace {
 
-std::vector<std::string> split(const std::string& line, char separator = ',', bool trim = false) {
+using Fields = std::vector<std::string>;
+
+Fields split(const std::string& line, char separator = ',', bool trim = false) {
   CsvFields fields;
   const auto problem = split_csv({.separator = separator, .trim = trim}, line, fields);
   INFO(line);
   REQUIRE_FALSE(problem.has_value());
   return {fields.fields.begin(), fields.fields.end()};
 }
-using Fields = std::vector<std::string>;
 
-TEST_CASE("fields that are written are the fields that are read") {
-  const std::vector<std::string> texts{"",           "plain", " padded ", "a,b",         "\"",
-                                       "say \"hi\"", "東京",  "cr\rlf\n", "back\\slash", ",\"\",",
-                                       "'"};
+TEST_CASE("written fields are read back unchanged") {
+  const Fields texts{"",     "plain",    " padded ",    "a,b",    "\"", "say \"hi\"",
+                     "東京", "cr\rlf\n", "back\\slash", ",\"\",", "'"};
   std::string line;
   for (const std::string& text : texts) {
     if (&text != &texts.front()) line += ',';
@@ -26,13 +26,13 @@ TEST_CASE("fields that are written are the fields that are read") {
   }
   CsvFields fields;
   REQUIRE_FALSE(split_csv({}, line, fields));
-  CHECK(std::vector<std::string>(fields.fields.begin(), fields.fields.end()) == texts);
+  CHECK(Fields(fields.fields.begin(), fields.fields.end()) == texts);
   line.clear();
   append_csv_field("plain text", line);
   CHECK(line == "plain text");
 }
 
-TEST_CASE("fields between separators") {
+TEST_CASE("a line is split at its separators") {
   CHECK(split("a,b,c") == Fields{"a", "b", "c"});
   CHECK(split("") == Fields{""});
   CHECK(split(",") == Fields{"", ""});
@@ -52,7 +52,7 @@ TEST_CASE("quoted fields may hold separators and doubled quotes") {
   CHECK(split("a\"b,c") == Fields{"a\"b", "c"});
 }
 
-TEST_CASE("a quote that is not closed, or text after one, is named with its column") {
+TEST_CASE("a missing closing quote, or text after one, is reported with its column") {
   CsvFields fields;
   test::check_contains(split_csv({}, "a,\"b,c", fields).value(), {"column 1", "closing quote"});
   test::check_contains(split_csv({}, "\"a\"x,b", fields).value(),
