@@ -19,7 +19,7 @@ elseif(OPENBLAS_LIBRARY AND OPENBLAS_INCLUDE_DIR AND NOT HLITE_GEMM STREQUAL ONE
 endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Gemm REQUIRED_VARS Gemm_LIBRARY Gemm_INCLUDE_DIR
-  REASON_FAILURE_MESSAGE "install libdnnl-dev (or libopenblas-dev): tools/setup.sh does")
+  REASON_FAILURE_MESSAGE "install libdnnl-dev (or libopenblas-dev), or run tools/setup.sh")
 if(Gemm_FOUND AND NOT TARGET hlite::gemm)
   if(HLITE_GEMM_ONEDNN)
     # Headers only: the first product loads the library (hugectr_lite/ops/onednn.h).

@@ -4,7 +4,7 @@ find_path(PROMETHEUS_CPP_INCLUDE_DIR prometheus/registry.h)
 find_library(PROMETHEUS_CPP_LIBRARY prometheus-cpp-core)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(PrometheusCpp REQUIRED_VARS PROMETHEUS_CPP_LIBRARY PROMETHEUS_CPP_INCLUDE_DIR
-  REASON_FAILURE_MESSAGE "install prometheus-cpp-dev: tools/setup.sh does")
+  REASON_FAILURE_MESSAGE "install prometheus-cpp-dev, or run tools/setup.sh")
 if(PrometheusCpp_FOUND AND NOT TARGET hlite::prometheus)
   add_library(hlite::prometheus UNKNOWN IMPORTED)
   set_target_properties(hlite::prometheus PROPERTIES IMPORTED_LOCATION ${PROMETHEUS_CPP_LIBRARY}

@@ -28,27 +28,27 @@ const HostBatch& CachedSource::next() {
 std::unique_ptr<BatchSource> open_evaluation_source(const config::DataConfig& config,
                                                     const std::string& path, int64_t batch_size,
                                                     std::span<const int64_t> slot_rows,
-                                                    int64_t most_samples, int64_t batchsize_eval,
+                                                    int64_t max_samples, int64_t batchsize_eval,
                                                     const Shard& shard) {
   SourceOptions options;
-  options.max_samples = most_samples;
+  options.max_samples = max_samples;
   options.shard = shard;
   auto streaming = open_source(config, path, Split::kEval, batch_size, slot_rows, options);
   if (config.cache_eval_data == 0) return streaming;
   const int64_t samples = streaming->samples();
-  // Rounded up, so that no product overflows.
+  // Compares numbers of batches, because cache_eval_data * batchsize_eval could overflow.
   if ((samples + batchsize_eval - 1) / batchsize_eval > config.cache_eval_data) {
     log::info(
         "{}: {} samples are read again at each evaluation: cache_eval_data keeps {} batches of {}",
         path, samples, config.cache_eval_data, batchsize_eval);
     return streaming;
   }
-  const auto bytes =
-      static_cast<int64_t>(streaming->memory().front().size()) * streaming->batches_per_epoch();
+  const auto batch_bytes = static_cast<int64_t>(streaming->memory().front().size());
+  const int64_t bytes = batch_bytes * streaming->batches_per_epoch();
   if (const int64_t available = available_memory_bytes(); bytes > available / 2) {
     log::info(
-        "{}: {} samples are read again at each evaluation: to keep them would take {} MB, and {} "
-        "MB are available",
+        "{}: {} samples are read again at each evaluation: caching them would take {} MB, more "
+        "than half of the {} MB available",
         path, samples, bytes / 1'000'000, available / 1'000'000);
     return streaming;
   }

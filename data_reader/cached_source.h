@@ -36,14 +36,14 @@ class CachedSource final : public BatchSource {
   int64_t position_ = 0, replaced_keys_ = 0;
 };
 
-// The first `most_samples` samples of an evaluation set, in the order of the file, again and again;
+// The first `max_samples` samples of an evaluation set, in the order of the file, again and again;
 // in batches of `batch_size`, the model's own. Kept in memory when cache_eval_data batches of
 // `batchsize_eval` hold them and half of the available memory does; else read anew each time, and
 // a log line says why. With a shard: those rows of each batch.
 std::unique_ptr<BatchSource> open_evaluation_source(const config::DataConfig& config,
                                                     const std::string& path, int64_t batch_size,
                                                     std::span<const int64_t> slot_rows,
-                                                    int64_t most_samples, int64_t batchsize_eval,
+                                                    int64_t max_samples, int64_t batchsize_eval,
                                                     const Shard& shard = {});
 
 }  // namespace hlite::data

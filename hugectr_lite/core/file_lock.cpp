@@ -23,22 +23,22 @@ namespace {
 
 std::string reason() { return std::generic_category().message(errno); }
 
-// One name for a place, whatever links lead to it.
+// Returns the path of the lock file. Resolves links, so that all paths to one target share a lock.
 std::string lock_file_of(const std::string& path) {
-  fs::path place = fs::absolute(path).lexically_normal();
-  if (!place.has_filename()) place = place.parent_path();
+  fs::path target = fs::absolute(path).lexically_normal();
+  if (!target.has_filename()) target = target.parent_path();
   std::error_code error;
-  if (const fs::path real = fs::weakly_canonical(place, error); !error) place = real;
-  return (place.parent_path() / ("." + place.filename().string() + ".lock")).string();
+  if (const fs::path real = fs::weakly_canonical(target, error); !error) target = real;
+  return (target.parent_path() / ("." + target.filename().string() + ".lock")).string();
 }
 
-// Returns true if the lock file's name still belongs to the file that `fd` has open. Its last
-// holder removes the name.
+// Returns true if `path` still names the file that `fd` has open. A holder unlinks it at the end of
+// its claim, perhaps between our open() and flock().
 bool is_current(int fd, const std::string& path) {
-  struct stat open {
+  struct stat opened {
   }, named{};
-  return fstat(fd, &open) == 0 && stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
-         open.st_dev == named.st_dev;
+  return fstat(fd, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
 std::string name_of_process(pid_t id) {
@@ -52,7 +52,8 @@ bool has_ended(const std::string& holder) {
          holder == name_of_process(id) && kill(id, 0) != 0 && errno == ESRCH;
 }
 
-// A child that a killed process has forked (ForkedTask) holds the claim until it is ended, too.
+// A killed holder may leave a child (ForkedTask), which inherits the lock and keeps it until it
+// ends as well. The constructor waits up to 3 s for that.
 constexpr useconds_t kRetryMicroseconds = 10'000;
 constexpr int kRetries = 300;
 
@@ -66,7 +67,8 @@ FileLock::FileLock(const std::string& path) : path_(lock_file_of(path)) {
   }
 }
 
-// One attempt; false: the file was removed meanwhile.
+// Makes one attempt. Returns false if it has to be repeated: open() was interrupted, or the
+// previous holder removed the file.
 bool FileLock::open() {
   FileDescriptor fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (fd.get() < 0) {
@@ -77,26 +79,26 @@ bool FileLock::open() {
   do locked = flock(fd.get(), LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK) {
-    constexpr size_t kMax = 512;
-    std::array<char, kMax> text{};
+    constexpr size_t kMaxHolderBytes = 512;
+    std::array<char, kMaxHolderBytes> text{};
     const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
     holder_ = size > 0 ? std::string(text.data(), static_cast<size_t>(size)) : "another process";
     return true;
   }
   if (locked != 0)
-    log::warning("{}: cannot lock: {}; no other run may write there", path_, reason());
+    log::warning("{}: cannot lock: {}; make sure that no other run writes there", path_, reason());
   else if (!is_current(fd.get(), path_))
     return false;
   const std::string self = name_of_process(getpid());
-  // A holder without a name is a holder still.
+  // The claim holds even if the name cannot be written.
   if (ftruncate(fd.get(), 0) == 0)
     static_cast<void>(!pwrite(fd.get(), self.data(), self.size(), 0));
   fd_ = std::move(fd);
   return true;
 }
 
-// Unlinks under the lock, so that no other process holds this file. The claim ends here even if a
-// child process has inherited the descriptor.
+// Unlinks before unlocking, so that no other process can have locked the file that is removed.
+// LOCK_UN ends the claim even if a child process has inherited the descriptor.
 FileLock::~FileLock() {
   if (!held()) return;
   unlink(path_.c_str());

@@ -75,7 +75,7 @@ void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
     config::fail_at(
         *node().find("bottom"),
         fmt::format(
-            "expected a tensor of {} dimensions without the batch, found \"{}\" of shape {}", rank,
+            "expected a tensor of {} dimensions besides the batch, found \"{}\" of shape {}", rank,
             bottoms()[i], to_string(dims)));
 }
 

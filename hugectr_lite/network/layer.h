@@ -202,7 +202,7 @@ class Layer {
   void expect_bottoms(Block& s, size_t count) const;
   void expect_tops(Block& s, size_t count) const;
   void expect_one_each(Block& s) const;
-  // ConfigError unless bottom i has `rank` dimensions without the batch.
+  // ConfigError unless bottom i has `rank` dimensions besides the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
   // ConfigError unless all bottoms have the same shape.
   void expect_equal_shapes(const std::vector<Dims>& dims) const;

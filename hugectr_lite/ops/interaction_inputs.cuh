@@ -1,4 +1,5 @@
-// A sample's vectors, as the interaction kernels find them.
+// Input vectors of the interaction kernels. Input 0 of a sample is its bottom vector, inputs 1..n
+// are those of its slots (interaction.h).
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,15 @@ struct StoredInputs {
   HLITE_HD int64_t samples() const { return bottom.dim(0); }
   HLITE_HD int64_t width() const { return bottom.dim(1); }
   HLITE_HD int64_t count() const { return slots.dim(1) + 1; }
-  // Slots lie one after another, but not directly after bottom.
+  // Returns input i of sample b, [V]. A sample's slots are contiguous, but do not follow bottom.
   HLITE_HD const T* vector(int64_t b, int64_t i) const {
     return i == 0 ? bottom.row(b) : slots.row(b) + (i - 1) * width();
   }
 };
 
-// Columns of `inputs` vectors of `width` that fit into shared_bytes together, at most `width`; 0
-// when not even one does (more than 12288 inputs in 48 KiB:
-// an output row of 300 MB). In interaction.cu.
+// Returns how many columns, at most `width`, a block stages at a time so that all `inputs` vectors
+// fit into shared_bytes as floats. Returns 0 if not even one column fits; 48 KiB hold one column of
+// 12288 inputs, whose output row takes 300 MB. Defined in interaction.cu.
 int64_t interaction_chunk(int64_t inputs, int64_t width, int64_t shared_bytes);
 
 }  // namespace hlite::ops::gpu

@@ -1,11 +1,11 @@
-// WeightMultiply: a vector of weights for each column, scaled by the column's value: numeric
-// features get vectors as categories have.
+// WeightMultiply: each column of x multiplies a weight vector of its own, so that a numeric feature
+// gets an embedding vector as a category does.
 //
 //   y[b, s V + v] = x[b,s] w[s,v],  dx[b,s] = sum_v dy[b, s V + v] w[s,v],
 //   dw[s,v] = sum_b dy[b, s V + v] x[b,s]
 //
-// x [B,S], w [S,V], y [B, S V]. T: float, or on a GPU bf16 or fp16 too; sums and dw are float.
-// Results are overwritten and overlap no input.
+// x [B,S], w [S,V], y [B, S V]. T is float, on a GPU also bf16 or fp16; sums and dw are float.
+// Outputs are overwritten and must not overlap inputs. Throws Error if shapes do not match.
 #pragma once
 
 #include "hugectr_lite/core/exec.h"
@@ -22,7 +22,7 @@ template <typename T = float>
 void weight_multiply_backward_data(const Exec& exec, MatrixOf<const T> dy, MatrixOf<const T> w,
                                    MatrixOf<T> dx);
 
-// On a GPU with exec.matmul.
+// REQUIRES exec.matmul on a GPU.
 template <typename T = float>
 void weight_multiply_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                                       Matrix<float> dw);

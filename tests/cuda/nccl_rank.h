@@ -1,4 +1,5 @@
-// A rank of the emulated NCCL in tests: of a thread, or of a process of its own (nccl_process.cpp).
+// Ranks of the emulated NCCL for tests, each on its own thread. They share the test's process or
+// are spread over several (nccl_process.cpp).
 #pragma once
 
 #include <functional>
@@ -12,11 +13,8 @@
 
 namespace hlite::test {
 
-inline void require_right(bool right, const std::string& what, int rank) {
-  if (!right) throw CudaError(what + " of rank " + std::to_string(rank));
-}
-
-// A rank's communicator, stream and floats on its device.
+// A rank's communicator, stream, and input and output arrays on its device. Its methods throw
+// CudaError if NCCL fails or a result is wrong.
 struct NcclRank {
   static constexpr int kValues = 12;
   int rank, ranks;
@@ -43,6 +41,7 @@ struct NcclRank {
   }
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
+  // The input of rank r at index i.
   static float value(int r, int i) { return static_cast<float>(100 * r + i); }
   [[nodiscard]] std::vector<float> result() const {
     std::vector<float> values(kValues);
@@ -51,19 +50,21 @@ struct NcclRank {
     stream.synchronize();
     return values;
   }
-  void require(bool right, const std::string& what) const { require_right(right, what, rank); }
+  void require(bool condition, const std::string& what) const {
+    if (!condition) throw CudaError(what + " of rank " + std::to_string(rank));
+  }
   void all_reduce(size_t n = kValues, ncclDataType_t type = ncclFloat32) const {
     if (ncclAllReduce(in, out, n, type, ncclSum, comm, stream.get()) != ncclSuccess)
       throw CudaError(ncclGetLastError(comm));
   }
-  // The first `n` values of the result.
-  void require_values(const char* what, int n, const std::function<float(int)>& want) const {
+  // Compares the first `n` values of the result with expected(i).
+  void require_values(const char* what, int n, const std::function<float(int)>& expected) const {
     const std::vector<float> got = result();
-    for (int i = 0; i < n; ++i) require(got[static_cast<size_t>(i)] == want(i), what);
+    for (int i = 0; i < n; ++i) require(got[static_cast<size_t>(i)] == expected(i), what);
   }
 };
 
-// Every call, of 2 to 12 ranks.
+// Checks every collective, and sends around a ring, on 2 to 12 ranks.
 inline void check_collectives(const NcclRank& r) {
   const int n = r.ranks, each = NcclRank::kValues / n;
   cudaStream_t const stream = r.stream.get();
@@ -84,14 +85,15 @@ inline void check_collectives(const NcclRank& r) {
   ncclBroadcast(r.in, r.out, 5, ncclFloat32, 1, r.comm, stream);
   r.require_values("broadcast", 5, [&](int i) { return NcclRank::value(1, i); });
   const int to = (r.rank + 1) % n, from = (r.rank + n - 1) % n;
-  ncclGroupStart();  // round a ring: one by one it would stand still
+  ncclGroupStart();  // without a group every rank would wait in its send: a deadlock
   ncclSend(r.in + 1, 2, ncclFloat32, to, r.comm, stream);
   ncclRecv(r.out, 2, ncclFloat32, from, r.comm, stream);
   r.require(ncclGroupEnd() == ncclSuccess, "group");
   r.require_values("ring", 2, [&](int i) { return NcclRank::value(from, 1 + i); });
 }
 
-// A graph of sums in place, each of the result before.
+// Captures an in-place all-reduce in a graph and launches it three times. Each launch sums the
+// results of the one before.
 inline void check_captured(const NcclRank& r) {
   HLITE_CUDA(cudaMemcpyAsync(r.out, r.in, NcclRank::kValues * sizeof(float), cudaMemcpyDefault,
                              r.stream.get()));
@@ -108,15 +110,15 @@ inline void check_captured(const NcclRank& r) {
   r.require(called, "captured call");
   r.require_values("captured sums", NcclRank::kValues,
                    [&](int i) { return n * n * (sum + n * static_cast<float>(i)); });
-  // The real one would never come back.
+  // Here real NCCL would hang, since the graph still holds the captured call.
   r.require(ncclCommDestroy(r.comm) == ncclInvalidUsage, "destroyed too early");
   r.require(std::string(ncclGetLastError(r.comm)).find("captured work") != std::string::npos,
-            "words");
+            "error message");
   HLITE_CUDA(cudaGraphExecDestroy(exec));
 }
 
-// body(rank) for `count` ranks from `first` on, on a thread and a device each. Returns what they
-// threw, one line each.
+// Runs body(rank) for ranks [first, first + count) of `ranks`, each on its own thread and device.
+// Returns the messages of the exceptions that they threw, one per line.
 inline std::string on_ranks(ncclUniqueId id, int ranks, int first, int count,
                             const std::function<void(NcclRank&)>& body) {
   std::mutex mutex;

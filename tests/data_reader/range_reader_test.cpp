@@ -24,11 +24,11 @@ struct RangedFile {
     for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(random::word(4, 0, i));
     test::write_text(path, text);
   }
-  [[nodiscard]] RangeReader reader(const ReadShape& shape, int64_t ranges, int64_t most,
+  [[nodiscard]] RangeReader reader(const ReadShape& shape, int64_t ranges, int64_t max_bytes,
                                    Faults faults) const {
     return {path,   test::faulty(std::move(faults), totals)(path, {shape.depth, shape.alignment}),
             size(), shape,
-            ranges, most};
+            ranges, max_bytes};
   }
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(text.size()); }
   TemporaryDirectory dir;
@@ -46,17 +46,18 @@ std::string read(RangeReader& reader, int64_t range) {
 }
 }  // namespace
 
-TEST_CASE("every range of a file arrives as it is, in whatever blocks") {
+TEST_CASE("every range of a file is read unchanged with any size of blocks") {
   const RangedFile f(20'001);
   for (const ReadShape& shape :
        {ReadShape{1, 1, 1}, ReadShape{512, 1, 512}, ReadShape{512, 3, 512}, ReadShape{1536, 2, 512},
         ReadShape{4096, 64, 4096}, ReadShape{1 << 20, 2, 4096}}) {
-    // One byte at a time only for short ranges.
-    const int64_t most = shape.block == 1 ? 50 : 20'001;
-    RangeReader reader = f.reader(shape, 3, most, {});
+    // Blocks of one byte are slow, so the ranges are short.
+    const int64_t max_bytes = shape.block == 1 ? 50 : 20'001;
+    RangeReader reader = f.reader(shape, 3, max_bytes, {});
     for (uint64_t i = 0; i < 60; ++i) {
       const auto offset = static_cast<int64_t>(random::word(1, 0, i) % 20'002);
-      const int64_t bytes = random::word(1, 1, i) % (std::min<int64_t>(most, 20'001 - offset) + 1);
+      const int64_t bytes =
+          random::word(1, 1, i) % (std::min<int64_t>(max_bytes, 20'001 - offset) + 1);
       const auto range = static_cast<int64_t>(i % 3);
       reader.start(range, offset, bytes);
       CHECK(read(reader, range) ==
@@ -66,7 +67,7 @@ TEST_CASE("every range of a file arrives as it is, in whatever blocks") {
   CHECK(f.totals->misaligned == 0);
 }
 
-TEST_CASE("several ranges are in flight at once, never more reads than the depth") {
+TEST_CASE("several ranges are in flight at once, but never more reads than the depth") {
   const RangedFile f(100'000);
   Faults faults;
   faults.out_of_order = true;
@@ -79,7 +80,7 @@ TEST_CASE("several ranges are in flight at once, never more reads than the depth
   CHECK(reader.bytes_read() >= 4 * 9'999);
 }
 
-TEST_CASE("reads cut short, interrupted or refused are continued") {
+TEST_CASE("short, interrupted and refused reads are retried until the range is complete") {
   const RangedFile f(50'000);
   for (const int64_t alignment : {1, 512, 4096}) {
     for (uint64_t seed = 0; seed < 6; ++seed) {
@@ -114,7 +115,7 @@ TEST_CASE("reads cut short, interrupted or refused are continued") {
   CHECK(f.totals->misaligned == 0);
 }
 
-TEST_CASE("of the blocks that fail in a range the lowest is named, and the others are waited for") {
+TEST_CASE("the error of a range names its first failed block, after all its reads have ended") {
   const RangedFile f(50'000);
   Faults faults;
   faults.out_of_order = true;
@@ -127,12 +128,12 @@ TEST_CASE("of the blocks that fail in a range the lowest is named, and the other
   check_contains(message_of<FileError>([&] { read(reader, 0); }),
                  {f.path, "cannot read 4096 bytes at offset 8192: Input/output error"});
   CHECK(read(reader, 1) == f.text.substr(0, 8192));
-  reader.release(0);  // and it can be used again
+  reader.release(0);  // a range can be used again after a failure
   reader.start(0, 41'000, 5'000);
   CHECK(read(reader, 0) == f.text.substr(41'000, 5'000));
 }
 
-TEST_CASE("a file that has become shorter is an error, whenever it shows") {
+TEST_CASE("a truncated file is an error whenever the truncation is noticed") {
   RangedFile f(50'000);
   RangeReader reader = f.reader({4096, 4, 512}, 1, 50'000, {});
   CHECK_FALSE(reader.has_grown());
@@ -140,7 +141,7 @@ TEST_CASE("a file that has become shorter is an error, whenever it shows") {
   const std::string message =
       f.path + ": truncated while reading: expected 50000 bytes, the file has 30000 now";
   CHECK(message_of<FileError>([&] { static_cast<void>(reader.has_grown()); }) == message);
-  reader.start(0, 0, 30'000);  // what is still there
+  reader.start(0, 0, 30'000);  // the part that is left
   CHECK(read(reader, 0) == f.text.substr(0, 30'000));
   reader.start(0, 20'000, 10'001);
   CHECK(message_of<FileError>([&] { read(reader, 0); }) == message);
@@ -149,7 +150,7 @@ TEST_CASE("a file that has become shorter is an error, whenever it shows") {
   CHECK(reader.has_grown());
 }
 
-TEST_CASE("a read that never gets further is an error in the end") {
+TEST_CASE("a read that makes no progress is an error after some retries") {
   const RangedFile f(50'000);
   for (const int64_t stuck : {int64_t{0}, int64_t{100}, int64_t{-EINTR}}) {
     Faults faults;
@@ -161,7 +162,7 @@ TEST_CASE("a read that never gets further is an error in the end") {
   }
 }
 
-TEST_CASE("reads may be in flight when the reader goes") {
+TEST_CASE("a reader can be destroyed while reads are in flight") {
   const RangedFile f(50'000);
   Faults faults;
   faults.delay_rounds = 1000;

@@ -17,7 +17,7 @@ using test::RawFixture;
 
 namespace {
 
-// The identity of a sample: all its values.
+// Returns all values of a sample, which identify it.
 std::vector<float> row_of(const HostBatch& batch, int64_t i) {
   std::vector<float> row(batch.labels.row(i), batch.labels.row(i) + batch.labels.dim(1));
   row.insert(row.end(), batch.dense.row(i), batch.dense.row(i) + batch.dense.dim(1));
@@ -27,7 +27,7 @@ std::vector<float> row_of(const HostBatch& batch, int64_t i) {
 }
 using Rows = std::vector<std::vector<float>>;
 
-Rows take(BatchSource& source, int64_t batches) {
+Rows read_batches(BatchSource& source, int64_t batches) {
   Rows rows;
   for (int64_t b = 0; b < batches; ++b) {
     const HostBatch& batch = source.next();
@@ -38,7 +38,7 @@ Rows take(BatchSource& source, int64_t batches) {
 
 struct Shuffled : RawFixture {
   Shuffled() : RawFixture(kSamples) { data.async_param = async_param(2, 2, 512, 4, 512); }
-  static constexpr int64_t kSamples = 61, kBatch = 12;  // five batches and one sample
+  static constexpr int64_t kSamples = 61, kBatch = 12;  // five full batches and one of one sample
 
   [[nodiscard]] std::unique_ptr<BatchSource> open(SourceOptions options = {}) const {
     options.shuffle_samples = true;
@@ -47,13 +47,13 @@ struct Shuffled : RawFixture {
   }
   [[nodiscard]] Rows in_order() const {
     const auto source = open_source(data, path, Split::kTrain, kBatch, shape.slot_rows, {});
-    return take(*source, source->batches_per_epoch());
+    return read_batches(*source, source->batches_per_epoch());
   }
 };
 
 }  // namespace
 
-TEST_CASE("each epoch is a permutation of its own of all samples, the partial batch kept") {
+TEST_CASE("each epoch is a different permutation of all samples, with a partial last batch") {
   const Shuffled f;
   const auto source = f.open();
   CHECK(source->samples() == Shuffled::kSamples);
@@ -61,7 +61,7 @@ TEST_CASE("each epoch is a permutation of its own of all samples, the partial ba
   const Rows all = f.in_order();
   std::set<Rows> seen;
   for (int64_t epoch = 0; epoch < 4; ++epoch) {
-    const Rows rows = take(*source, 6);
+    const Rows rows = read_batches(*source, 6);
     REQUIRE(rows.size() == all.size());
     std::vector<int64_t> order(all.size());
     shuffle_order(5, epoch, order);
@@ -74,44 +74,43 @@ TEST_CASE("each epoch is a permutation of its own of all samples, the partial ba
   CHECK(seen.size() == 4);
 }
 
-TEST_CASE("keys that were replaced count as spread over an epoch, on any number of ranks") {
+TEST_CASE("replaced keys are counted as if spread evenly over an epoch, on any number of ranks") {
   Shuffled f;
   f.data.key_policy.kind = config::KeyPolicy::kClamp;
   for (int64_t& rows : f.shape.slot_rows) rows = (rows + 1) / 2;
   const auto streaming =
       open_source(f.data, f.path, Split::kTrain, Shuffled::kBatch, f.shape.slot_rows, {});
-  take(*streaming, 6);
-  const int64_t all = streaming->replaced_keys();
-  REQUIRE(all > 6);
+  read_batches(*streaming, 6);
+  const int64_t per_epoch = streaming->replaced_keys();
+  REQUIRE(per_epoch > 6);
   const auto whole = f.open();
   SourceOptions first, second;
   first.shard = {0, 2};
   second.shard = {1, 2};
   const auto one = f.open(first), two = f.open(second);
   for (int64_t b = 1; b <= 12; ++b) {
-    take(*whole, 1);
-    take(*one, 1);
-    take(*two, 1);
+    read_batches(*whole, 1);
+    read_batches(*one, 1);
+    read_batches(*two, 1);
     const int64_t epochs = b / 6, samples = b % 6 * Shuffled::kBatch;
-    CHECK(whole->replaced_keys() == epochs * all + all * samples / Shuffled::kSamples);
+    CHECK(whole->replaced_keys() == epochs * per_epoch + per_epoch * samples / Shuffled::kSamples);
     CHECK(one->replaced_keys() + two->replaced_keys() == whole->replaced_keys());
   }
 }
 
-TEST_CASE("a shuffled source goes on where a run stopped") {
+TEST_CASE("a shuffled source resumes at its start batch") {
   const Shuffled f;
   const auto whole = f.open();
-  take(*whole, 8);
+  read_batches(*whole, 8);
   SourceOptions options;
   options.start_batch = 8;
   const auto rest = f.open(options);
   CHECK(rest->position() == 8);
-  CHECK(take(*rest, 10) == take(*whole, 10));
+  CHECK(read_batches(*rest, 10) == read_batches(*whole, 10));
 }
 
-TEST_CASE("shards have the rows of the one batch, in its order") {
+TEST_CASE("the shards of a batch, one after another, equal the unsharded batch") {
   const Shuffled f;
-  const auto whole = f.open();
   for (const int count : {2, 3}) {
     std::vector<std::unique_ptr<BatchSource>> shards;
     for (int index = 0; index < count; ++index) {
@@ -119,19 +118,19 @@ TEST_CASE("shards have the rows of the one batch, in its order") {
       options.shard = {index, count};
       shards.push_back(f.open(options));
     }
-    const auto again = f.open();
+    const auto whole = f.open();
     for (int64_t b = 0; b < 13; ++b) {
       Rows rows;
       for (const auto& shard : shards) {
-        const Rows some = take(*shard, 1);
-        rows.insert(rows.end(), some.begin(), some.end());
+        const Rows part = read_batches(*shard, 1);
+        rows.insert(rows.end(), part.begin(), part.end());
       }
-      CHECK(rows == take(*again, 1));
+      CHECK(rows == read_batches(*whole, 1));
     }
   }
 }
 
-TEST_CASE("a file that is damaged is refused with its own sample's number") {
+TEST_CASE("a damaged sample is reported by its number in the file, not its shuffled place") {
   Shuffled f;
   f.words[40 * 7] = 7;  // a label
   f.write();

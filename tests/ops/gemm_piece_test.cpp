@@ -5,8 +5,8 @@
 namespace hlite::ops {
 namespace {
 
-// Blocks inside larger matrices, x^T dz with the row strides for which a is turned beforehand among
-// them; what lies around the block of c must stay.
+// If the stride of a is a multiple of 512, gemm_piece transposes all but small blocks into a copy.
+// Elements of c outside of the block must not change.
 TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
   struct Case {
     int64_t m, n, k, a_stride;
@@ -25,7 +25,7 @@ TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
         const auto a = test::random_values(s.k * s.a_stride, 1);
         const auto b = test::random_values((tb == Transpose::kYes ? s.n : s.k) * b_stride, 2);
         auto c = test::random_values(s.m * c_stride, 3);
-        std::vector<double> want(c.begin(), c.end());
+        std::vector<double> expected(c.begin(), c.end());
         for (int64_t i = 0; i < s.m; ++i) {
           for (int64_t j = 0; j < s.n; ++j) {
             double sum = 0;
@@ -34,7 +34,7 @@ TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
               sum += static_cast<double>(a[static_cast<size_t>(l * s.a_stride + i)]) *
                      static_cast<double>(b[static_cast<size_t>(at)]);
             }
-            double& out = want[static_cast<size_t>(i * c_stride + j)];
+            double& out = expected[static_cast<size_t>(i * c_stride + j)];
             out = 2 * sum + static_cast<double>(beta) * out;
           }
         }
@@ -48,11 +48,11 @@ TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
                    {a.data(), s.a_stride}, {b.data(), b_stride}, {c.data(), c_stride});
         CAPTURE(s.m, s.n, s.k, s.a_stride, beta, tb == Transpose::kYes);
         const double magnitude = 2 * (std::sqrt(static_cast<double>(s.k) / 9) + 1);
-        test::check_close(c, want, {5e-6 * magnitude, 1e-6}, "c");
-        for (int64_t i = 0; i < s.m; ++i)  // the columns next to the block, to the bit
+        test::check_close(c, expected, {5e-6 * magnitude, 1e-6}, "c");
+        for (int64_t i = 0; i < s.m; ++i)  // columns to the right of the block: unchanged
           for (int64_t j = s.n; j < c_stride; ++j)
             REQUIRE(static_cast<double>(c[static_cast<size_t>(i * c_stride + j)]) ==
-                    want[static_cast<size_t>(i * c_stride + j)]);
+                    expected[static_cast<size_t>(i * c_stride + j)]);
       }
     }
   }

@@ -1,5 +1,5 @@
-// Writes Parquet files for tests, by Arrow's writer: every type, missing values, lists, row groups,
-// pages.
+// Writes Parquet files for tests with Arrow's writer: columns of any supported type, nulls, lists,
+// row groups and pages.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace hlite::test {
 
 struct ParquetColumn {
   std::string name;
-  // Those that are there, one after the other.
+  // The values that are not null, in order. For lists: the elements of all rows, one after another.
   std::variant<std::vector<int32_t>, std::vector<int64_t>, std::vector<uint32_t>,
                std::vector<uint64_t>, std::vector<int8_t>, std::vector<float>, std::vector<double>,
                std::vector<std::string>, std::vector<bool>>
       values;
-  // Which values, or elements of lists, are there. Empty: all, and the column says that they must
-  // be.
+  // One flag for each value or list element; false: it is null. Empty: none is null, and the schema
+  // says REQUIRED.
   std::vector<bool> valid = {};
-  // Of lists: elements of each, -1: no list. Empty: no column of lists.
+  // Number of elements of each row's list; -1: a null list. Empty: the column holds no lists.
   std::vector<int64_t> lengths = {};
-  bool date = false;  // int32 values that are days
+  bool date = false;  // int32 values are dates: days since 1970-01-01
 };
 
 struct ParquetFileText {
@@ -30,9 +30,12 @@ struct ParquetFileText {
   int64_t rows = 0;
   int64_t rows_a_group = 1 << 20;
   int64_t rows_a_page = 1 << 20;
-  bool dictionary = true, compressed = false, checksums = false;
+  bool dictionary = true;   // dictionary encoding
+  bool compressed = false;  // by Snappy
+  bool checksums = false;   // a CRC for each page
 };
 
+// Throws parquet::ParquetException.
 void write_parquet(const std::string& path, const ParquetFileText& file);
 
 }  // namespace hlite::test

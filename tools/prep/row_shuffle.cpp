@@ -16,20 +16,20 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kReadRows = 1 << 14;               // of the source at a time
-constexpr int64_t kReadsPerThread = 8;               // between two reports
-constexpr int64_t kMaxBlockBytes = 1 << 20;          // of a bucket written at a time
-constexpr int64_t kMaxPieceRows = int64_t{1} << 31;  // indices are 32 bits
+constexpr int64_t kReadRows = 1 << 14;               // rows read from the source at a time
+constexpr int64_t kReadsPerThread = 8;               // between two progress reports
+constexpr int64_t kMaxBlockBytes = 1 << 20;          // largest write of a bucket to scratch
+constexpr int64_t kMaxPieceRows = int64_t{1} << 31;  // ShuffledRow::index has 32 bits
 
 struct ShuffledRow {
-  uint64_t key;
-  uint32_t index;  // of the row in memory
+  uint64_t key;    // shuffle_key()
+  uint32_t index;  // place of the row in memory
 };
 
-// Rows in memory, in the order of their entries.
+// Rows in memory, read in shuffled order. The rows stay in place; only their entries are sorted.
 class SortedRows final : public RowSource {
  public:
-  // `rows`: count rows, `stride` words apart, whose words begin `offset` words after.
+  // `rows`: `count` rows, `stride` words apart; the words to read begin at word `offset` of each.
   SortedRows(const RowShape& shape, const uint32_t* rows, int64_t stride, int64_t offset,
              int64_t count)
       : shape_(shape),
@@ -39,13 +39,15 @@ class SortedRows final : public RowSource {
         memory_(static_cast<size_t>(count) * sizeof(ShuffledRow), "order of the row shuffle"),
         entries_(reinterpret_cast<ShuffledRow*>(memory_.data())) {}
 
-  // number(i): of row i in the whole data. `known_bits`: top bits that all keys share.
+  // Sorts by shuffle_key(), ties by row number. number(i): the number of row i in the whole data
+  // set. `known_bits`: how many top bits all keys have in common.
   template <typename Number>
   void sort(uint64_t seed, int known_bits, ThreadPool& pool, Number number) {
-    constexpr size_t kParts = 256;  // by the bits below
+    constexpr size_t kParts = 256;  // by the 8 bits below the known ones
     const auto part_of = [&](uint64_t key) {
       return static_cast<size_t>(known_bits + 8 > 64 ? 0 : key << known_bits >> 56);
     };
+    // A counting sort into parts: starts[range][part] is a count first, then a place in entries_.
     const int64_t ranges = std::clamp<int64_t>(count_ / 4096, 1, pool.threads() * int64_t{4});
     std::vector<std::array<int64_t, kParts + 1>> starts(static_cast<size_t>(ranges));
     const auto for_range = [&](int64_t range, auto&& body) {
@@ -58,12 +60,12 @@ class SortedRows final : public RowSource {
       for_range(range, [&](int64_t, uint64_t key) { ++counts[part_of(key)]; });
     });
     std::array<int64_t, kParts + 1> bounds = {};
-    int64_t at = 0;
+    int64_t end = 0;
     for (size_t part = 0; part < kParts; ++part) {
-      bounds[part] = at;
-      for (auto& counts : starts) at += std::exchange(counts[part], at);
+      bounds[part] = end;
+      for (auto& counts : starts) end += std::exchange(counts[part], end);
     }
-    bounds[kParts] = at;
+    bounds[kParts] = end;
     pool.run(ranges, [&](int64_t range, int) {
       auto& next = starts[static_cast<size_t>(range)];
       for_range(range, [&](int64_t i, uint64_t key) {
@@ -99,22 +101,27 @@ class SortedRows final : public RowSource {
   ShuffledRow* entries_;
 };
 
-// Returns what a row takes in memory while its piece is sorted.
-int64_t cost(int64_t words) { return words * 4 + static_cast<int64_t>(sizeof(ShuffledRow)); }
+// Returns the bytes of memory that a row takes while its piece is sorted.
+int64_t sorting_bytes(int64_t words) {
+  return words * 4 + static_cast<int64_t>(sizeof(ShuffledRow));
+}
 
-// Returns the number of buckets, a power of two, so that each fits: its expected size and six times
-// the deviation.
+// Returns the number of buckets, a power of two. A bucket fits into memory even if its size is six
+// standard deviations above the mean. Throws ConfigError if no number of buckets does that.
 int64_t bucket_count(int64_t rows, int64_t stored_words, int64_t memory) {
-  const int64_t fit = std::min(memory / cost(stored_words), kMaxPieceRows);
+  const int64_t fit = std::min(memory / sorting_bytes(stored_words), kMaxPieceRows);
   const auto n = static_cast<double>(rows);
   for (int64_t buckets = 2; buckets * stored_words * 4 <= memory / 2; buckets *= 2) {
     const double mean = n / static_cast<double>(buckets);
     if (mean + 6 * std::sqrt(mean) <= static_cast<double>(fit)) return buckets;
   }
+  // Write buffers of B buckets take B * row_bytes <= memory / 2, a bucket to sort takes
+  // n / B * sorting_bytes <= memory. The best B makes both equal; a power of two may miss it by 2x.
   const double need =
-      2 * std::sqrt(2 * n * static_cast<double>(stored_words * 4 * cost(stored_words))) + 4096;
+      2 * std::sqrt(2 * n * static_cast<double>(stored_words * 4 * sorting_bytes(stored_words))) +
+      4096;
   raise<ConfigError>(
-      "memory: expected some {:.0f} bytes or more to shuffle {} rows of {} bytes, found {}", need,
+      "memory: expected about {:.0f} bytes or more to shuffle {} rows of {} bytes, found {}", need,
       rows, 4 * (stored_words - kRowNumberWords), memory);
 }
 
@@ -133,14 +140,15 @@ void shuffle_in_memory(const RowSource& rows, uint64_t seed, ThreadPool& pool,
   take(sorted);
 }
 
-// Deals rows [first, first + count) of the source into buckets. Keeps its memory from use to use.
+// Deals rows of the source into buckets. One thread uses it; its memory is reused by the next call.
 class Dealer {
  public:
+  // Deals rows [first, first + count) by the top `bits` bits of their keys.
   void deal(const RowSource& rows, int64_t first, int64_t count, uint64_t seed, int bits,
             RowBuckets& buckets) {
     rows_.resize(static_cast<size_t>(count * rows.shape().words()));
     rows.read(first, count, rows_.data());
-    // The indices of the rows by bucket, counting.
+    // A counting sort of the rows' indices by bucket.
     bucket_.resize(static_cast<size_t>(count));
     order_.resize(static_cast<size_t>(count));
     ends_.assign(static_cast<size_t>(buckets.buckets() + 1), 0);
@@ -161,7 +169,7 @@ class Dealer {
 
  private:
   std::vector<uint32_t> rows_, bucket_, order_;
-  std::vector<int64_t> ends_;  // of each bucket's part of order_, once it is filled
+  std::vector<int64_t> ends_;  // after the sort: where each bucket's part of order_ ends
 };
 
 void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResources& resources,
@@ -170,6 +178,8 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResourc
   const int64_t memory = resources.memory_bytes;
   const int64_t count = bucket_count(rows.rows(), stored, memory);
   const int bits = std::countr_zero(static_cast<uint64_t>(count));
+  // While rows are dealt, half of the memory is for blocks of buckets, a quarter for the dealers:
+  // the row and its 8 bytes of bucket_ and order_, and ends_ with 8 bytes a bucket.
   const int64_t block_rows =
       std::clamp<int64_t>(memory / 2 / count, stored * 4, std::max(kMaxBlockBytes, stored * 4)) /
       (stored * 4);
@@ -191,9 +201,9 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResourc
   dealers.shrink_to_fit();
   buckets.flush();
 
-  int64_t most = 0;
-  for (int64_t b = 0; b < count; ++b) most = std::max(most, buckets.rows(b));
-  const HostMemory memory_of_bucket(static_cast<size_t>(most * stored) * sizeof(uint32_t),
+  int64_t max_rows = 0;
+  for (int64_t b = 0; b < count; ++b) max_rows = std::max(max_rows, buckets.rows(b));
+  const HostMemory memory_of_bucket(static_cast<size_t>(max_rows * stored) * sizeof(uint32_t),
                                     "a bucket of the row shuffle");
   auto* data = reinterpret_cast<uint32_t*>(memory_of_bucket.data());
   for (int64_t b = 0; b < count; ++b) {
@@ -211,7 +221,8 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResourc
 
 void shuffle_rows(const RowSource& rows, uint64_t seed, const SplitResources& resources,
                   ThreadPool& pool, const std::function<void(const RowSource&)>& take) {
-  const int64_t fit = std::min(resources.memory_bytes / cost(rows.shape().words()), kMaxPieceRows);
+  const int64_t fit =
+      std::min(resources.memory_bytes / sorting_bytes(rows.shape().words()), kMaxPieceRows);
   if (rows.rows() <= fit)
     shuffle_in_memory(rows, seed, pool, take);
   else

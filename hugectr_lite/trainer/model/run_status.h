@@ -1,11 +1,11 @@
-// RunStatus: the state of a run that all ranks share: an exchange that exceeded its capacity, so
-// that the run is repeated; a stop request of any rank; gradient overflow on any rank. The loss,
-// the stop request and the gradient overflow are floats that travel with the dense gradients
-// (dense_all_reduce.h), so they cost no message of their own.
+// RunStatus: conditions of a run that all ranks must know. If an exchange exceeded its capacity,
+// the run is repeated. If a rank has a stop request, all stop. If gradients overflowed on any rank,
+// all skip the update. The loss, stop request and gradient overflow are floats that travel with the
+// dense gradients (dense_all_reduce.h), so they cost no message of their own.
 //
-// The host of a GPU does not wait for a run. A notice, given after the first exchanges, reports
-// whether all lists fit, so that the next run may be issued, and the stop requests of the run
-// before.
+// The host of a GPU does not wait for a run to complete. After the first exchanges it gets a
+// notice: whether all lists fit, so that it may issue the next run, and the stop requests of the
+// run before.
 #pragma once
 
 #include <functional>
@@ -20,48 +20,49 @@ namespace hlite::trainer {
 
 class RunStatus {
  public:
-  // Floats that travel with the dense gradients: see put().
+  // Number of floats that travel with the dense gradients: loss, stop request, gradient overflow.
   static constexpr int64_t kWords = 3;
 
-  // `stop_request`: returns true if this rank shall stop. `gpu`: null on the CPU.
+  // `stop_request` returns true if this rank is to stop; it may be empty. `gpu`: null on the CPU.
   RunStatus(comm::RankContext ranks, std::function<bool()> stop_request, const cuda::Backend* gpu);
 
   void declare(plan::Buffers& buffers);
-  // `words`: where the floats travel, kWords of them.
+  // `words`: the buffer of kWords floats that is summed with the dense gradients.
   void set_words(plan::Buffers& buffers, plan::BufferId words);
 
-  // int32: embedding::TablesIo::capacity_exceeded.
+  // int32, for embedding::TablesIo::capacity_exceeded: not 0 if an exchange exceeded its capacity.
   [[nodiscard]] plan::BufferId capacity_exceeded() const { return capacity_exceeded_; }
-  // float, on GPUs: 1 if gradients of this rank have overflowed, before the words are summed; after
-  // the sum the number of such ranks.
+  // float, on GPUs. Before the words are summed: 1 if this rank's gradients overflowed. After: the
+  // number of ranks whose gradients overflowed.
   [[nodiscard]] plan::BufferId gradient_overflow() const { return gradient_overflow_; }
-  // On GPUs: the sum of the stop requests of the last iteration; else kNoBuffer.
+  // float: the number of ranks that had a stop request in the last iteration. kNoBuffer on the CPU.
   [[nodiscard]] plan::BufferId stop() const { return stop_; }
 
-  // Adds the step "notice" where the ranks are GPUs. It shares the lane of the lookups' exchanges.
+  // Adds the step "notice" if the ranks are GPUs. It is on the lane of the lookups' exchanges, so
+  // it runs after them.
   void emit_notice(plan::Plan& plan);
-  // Before the words are summed: puts this rank's loss and stop request into them. After: the loss
-  // is the sum over ranks.
+  // Writes this rank's loss and stop request to the words, before they are summed.
   void put(const Exec& exec, const float* loss) const;
+  // Reads the sums over ranks from the words: *loss and, on GPUs, stop().
   void take(const Exec& exec, float* loss) const;
 
-  // Before each run of a plan.
+  // Must be called before each run of a plan.
   void begin_run();
-  // Returns true if an exchange of the last run exceeded its capacity. GPUs wait for its notice;
-  // `exec` is the executor's. `check` is called, and may throw, before the ranks synchronize if the
-  // run counts for nothing, which may also be for a full table of this rank. Collective. Throws
-  // CommError when a rank has failed, DeviceError when the device has.
+  // Returns true if an exchange of the last run exceeded its capacity, so that the run must be
+  // repeated. `check` is then called first, before the ranks synchronize; it may throw, for example
+  // if a table of this rank is full. On GPUs it waits for the run's notice; `exec`: the executor's.
+  // Collective. Throws CommError if a rank has failed, DeviceError if the device has.
   [[nodiscard]] bool check_capacity(const Exec& exec, const std::function<void()>& check);
   void clear_capacity_exceeded() const { buffers_->set_value<int32_t>(capacity_exceeded_, 0); }
-  // Returns true if any rank had a stop request when the steps ran last; on GPUs, one run earlier.
+  // Returns true if any rank had a stop request in the last run; on GPUs, in the run before it.
   [[nodiscard]] bool stop_requested() const;
 
  private:
-  struct Notices {  // in memory of the device, and page-locked
-    DeviceMemory runs;
-    PinnedValue<kernels::Notice> notice;
-    PinnedValue<float> stop;  // this rank's request
-    uint64_t issued = 0;      // runs
+  struct Notices {
+    DeviceMemory runs;                    // uint64: runs that have given their notice
+    PinnedValue<kernels::Notice> notice;  // the latest
+    PinnedValue<float> stop;              // 1 if this rank has a stop request
+    uint64_t issued = 0;                  // runs begun by the host
   };
   const kernels::Notice& wait_for_notice(const Exec& exec, const std::function<void()>& check);
 
@@ -72,7 +73,7 @@ class RunStatus {
   plan::BufferId capacity_exceeded_ = plan::kNoBuffer, gradient_overflow_ = plan::kNoBuffer,
                  stop_ = plan::kNoBuffer, words_ = plan::kNoBuffer;
   std::unique_ptr<Notices> notices_;  // on GPUs
-  bool stop_requested_ = false;       // on GPUs, by the last notice
+  bool stop_requested_ = false;       // on GPUs, as the last notice says
 };
 
 }  // namespace hlite::trainer

@@ -1,4 +1,4 @@
-// A report of how the GPUs of a run reach each other, for people.
+// Readable reports of the links between a run's GPUs: NVLink, PCIe ("bus") or none.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@
 
 namespace hlite::trainer {
 
-// At the start of a run on several GPUs: their links, and a warning where some are slow.
+// Prints the links at the start of a run on several GPUs, and a warning if some are slow.
 void report_links(const cuda::Backend& gpu, const comm::DeviceCommunicator& ranks,
                   Progress& progress);
 
-// `train --links`: the links of the config's GPUs with their rates, measured now; takes 16 MB of
-// each for a moment, and trains nothing. Throws DeviceError where there are no such GPUs.
+// Returns the output of `train --links`: the links between the config's GPUs and their bandwidth in
+// GB/s. Measuring it takes 16 MiB of each GPU's memory meanwhile. Trains nothing. Throws
+// ConfigError if the device is the CPU, DeviceError if a GPU is missing.
 std::string links_report(const config::TrainConfig& config, const Options& options);
 
 }  // namespace hlite::trainer

@@ -1,5 +1,5 @@
-// The lines that a person sees while training: on a terminal one live line, redrawn in place, with
-// evaluations and remarks scrolling above it; elsewhere plain lines.
+// Progress output of a training run. On a terminal one live line is redrawn in place; evaluations
+// and other lines scroll above it. Elsewhere plain lines are printed.
 #pragma once
 
 #include <chrono>
@@ -16,34 +16,34 @@ struct ProgressState : TrainEvent {
   int64_t last_iter = 0;
   double eta_seconds = 0;
   std::optional<double> auc;  // of the last evaluation
-  // Readings of the GPUs that report: the total of all, and that of the hottest.
+  // Total power, and temperature of the hottest GPU; nullopt if no GPU reports it.
   std::optional<double> watts = {}, celsius = {};
 };
 
 class Progress {
  public:
-  // `quiet`: nothing at all. The live line needs a terminal on standard error.
+  // `quiet` prints nothing. The live line needs a terminal on standard error.
   explicit Progress(bool quiet);
 
   // Returns true if the live line is due to be redrawn (at most ten times a second).
   [[nodiscard]] bool due() const;
   void redraw(const ProgressState& state);
-  // A display interval has passed: a plain line where there is no live one.
+  // Called at the end of each display interval: prints a plain line unless there is a live one.
   void display(const ProgressState& state);
-  // A line that stays.
+  // Prints a line that stays; a live line is erased first.
   void line(const std::string& text);
 
  private:
   bool quiet_;
   LiveLine line_;
-  std::chrono::steady_clock::time_point last_;
+  std::chrono::steady_clock::time_point last_;  // of the last redraw
 };
 
-// The one line of a state.
+// Returns the text of the progress line: "iter 50/300  loss 0.41000  ...".
 std::string progress_text(const ProgressState& state);
-// At the end of a run of `seconds` that has waited for data more than a tenth of them (and more
-// than a second): how fast the data came and how fast it would have had to. `decode_seconds`: of
-// all the reader's threads. Else nothing.
+// Returns a line about a run of `seconds` that waited for data, `waited` seconds in all: the rates
+// at which data came and at which it would have been used. Returns "" if the wait took at most 10 %
+// of the run or one second. `decode_seconds`: the sum over the reader's threads.
 std::string waiting_verdict(double seconds, double waited, int64_t bytes_read,
                             double decode_seconds);
 

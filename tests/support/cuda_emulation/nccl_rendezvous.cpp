@@ -17,12 +17,12 @@ const char* name_of(NcclKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-bool sums(NcclKind kind) {
+bool is_reduction(NcclKind kind) {
   return kind == NcclKind::kAllReduce || kind == NcclKind::kReduceScatter;
 }
 
-// Bytes that a part's data have.
-size_t bytes_given(size_t part, size_t parts, const NcclCall& call) {
+// Returns how many bytes part `part` of `parts` contributes to a call.
+size_t contributed_bytes(size_t part, size_t parts, const NcclCall& call) {
   switch (call.kind) {
     case NcclKind::kReduceScatter:
     case NcclKind::kAlltoAll:
@@ -39,7 +39,8 @@ size_t bytes_given(size_t part, size_t parts, const NcclCall& call) {
   return call.bytes();
 }
 
-void put(const NcclCall& call, size_t at, const std::byte* from, size_t bytes) {
+// Writes bytes to offset `at` of the call's receive buffer.
+void write_received(const NcclCall& call, size_t at, const std::byte* from, size_t bytes) {
   if (bytes == 0) return;
   std::byte* const to = static_cast<std::byte*>(call.receive) + at;
   open_range(to, bytes);
@@ -53,7 +54,7 @@ size_t NcclCall::bytes() const { return count * type_bytes(type); }
 std::string NcclCall::text() const {
   return fmt::format("{} of {} values of type {}{}{}{}", name_of(kind), count,
                      static_cast<int>(type),
-                     sums(kind) ? fmt::format(", operation {}", static_cast<int>(op)) : "",
+                     is_reduction(kind) ? fmt::format(", operation {}", static_cast<int>(op)) : "",
                      kind == NcclKind::kBroadcast ? fmt::format(", root {}", peer) : "",
                      captured ? ", captured" : "");
 }
@@ -67,9 +68,9 @@ size_t NcclRendezvous::part_of(int rank, const NcclCall& call) {
 }
 
 NcclRendezvous::Round& NcclRendezvous::round_at(const NcclPlace& place) {
-  const auto [at, made] = rounds_.try_emplace(place);
-  Round& round = at->second;
-  if (!made) return round;
+  const auto [entry, inserted] = rounds_.try_emplace(place);
+  Round& round = entry->second;
+  if (!inserted) return round;
   round.parts.resize(place.from < 0 ? where_.size() : 2);
   for (size_t p = 0; p < round.parts.size(); ++p)
     if (where(rank_of(place, p)) == Where::kHere) ++round.open;
@@ -77,11 +78,11 @@ NcclRendezvous::Round& NcclRendezvous::round_at(const NcclPlace& place) {
 }
 
 void NcclRendezvous::drop_if_over(const NcclPlace& place) {
-  const auto at = rounds_.find(place);
-  if (at == rounds_.end() || at->second.open > 0) return;
-  const auto& parts = at->second.parts;
+  const auto entry = rounds_.find(place);
+  if (entry == rounds_.end() || entry->second.open > 0) return;
+  const auto& parts = entry->second.parts;
   if (std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.here; }))
-    rounds_.erase(at);
+    rounds_.erase(entry);
 }
 
 void NcclRendezvous::begin(int rank, NcclRun& run) {
@@ -121,44 +122,44 @@ void NcclRendezvous::receive(NcclData data) {
 }
 
 bool NcclRendezvous::done(int rank, NcclRun& run, NotYet& why) {
-  bool all = true;
+  bool all_done = true;
   for (size_t i = 0; i < run.calls.size(); ++i) {
     if (run.ended[i]) continue;
     const NcclPlace& place = run.places[i];
     Round& round = round_at(place);
-    const auto lacking = [&](bool Part::*there) {
+    const auto ranks_without = [&](bool Part::*flag) {
       std::string ranks;
       for (size_t p = 0; p < round.parts.size(); ++p) {
-        if (round.parts[p].*there) continue;
+        if (round.parts[p].*flag) continue;
         ranks += fmt::format(" {}", rank_of(place, p));
         if (may_come(rank_of(place, p))) why.elsewhere = true;
       }
       return ranks;
     };
+    std::string missing = ranks_without(&Part::here);
     std::string what;
-    std::string lacks = lacking(&Part::here);
-    if (lacks.empty()) {
+    if (missing.empty()) {
       give(place, round);
-      lacks = lacking(&Part::given);
+      missing = ranks_without(&Part::given);
       what = "the data of ";
     }
-    if (lacks.empty()) {
+    if (missing.empty()) {
       take(part_of(rank, run.calls[i]), round);
       run.ended[i] = true;
       --round.open;
       drop_if_over(place);
       continue;
     }
-    if (all)
+    if (all_done)  // the first call that is not done
       why.waits_for = fmt::format("rank {} of communicator {} in call {}, {}: lacks {}rank{}", rank,
-                                  number_, place.number, run.calls[i].text(), what, lacks);
-    all = false;
+                                  number_, place.number, run.calls[i].text(), what, missing);
+    all_done = false;
   }
-  return all;
+  return all_done;
 }
 
-// All ranks have come: what this process's ranks bring is read at once, so that they may work in
-// place. What has nothing to bring is there already.
+// Called once all ranks have arrived. Copies the send buffers of this process's ranks before any
+// rank receives, so that calls may work in place. A part that sends nothing is given at once.
 void NcclRendezvous::give(const NcclPlace& place, Round& round) {
   bool elsewhere = false;
   for (size_t p = 0; p < round.parts.size(); ++p)
@@ -166,7 +167,7 @@ void NcclRendezvous::give(const NcclPlace& place, Round& round) {
   for (size_t p = 0; p < round.parts.size(); ++p) {
     Part& part = round.parts[p];
     if (part.given) continue;
-    const size_t bytes = bytes_given(p, round.parts.size(), part.call);
+    const size_t bytes = contributed_bytes(p, round.parts.size(), part.call);
     if (bytes > 0) {
       if (where(rank_of(place, p)) != Where::kHere) continue;
       const auto* const from = static_cast<const std::byte*>(part.call.send);
@@ -178,31 +179,32 @@ void NcclRendezvous::give(const NcclPlace& place, Round& round) {
   }
 }
 
-// Writes what the rank of `part` receives.
+// Writes the receive buffer of the rank of `part`.
 void NcclRendezvous::take(size_t part, const Round& round) {
   const NcclCall& call = round.parts[part].call;
   const size_t bytes = call.bytes();
   if (bytes == 0) return;
-  if (sums(call.kind)) {
+  if (is_reduction(call.kind)) {
     const size_t at = call.kind == NcclKind::kReduceScatter ? part * bytes : 0;
     std::vector<const std::byte*> ranks;
     for (const Part& other : round.parts) ranks.push_back(other.data.data() + at);
-    put(call, 0, combine(call.type, call.op, call.count, ranks).data(), bytes);
+    write_received(call, 0, combine(call.type, call.op, call.count, ranks).data(), bytes);
   } else if (call.kind == NcclKind::kBroadcast) {
-    put(call, 0, round.parts[size(call.peer)].data.data(), bytes);
+    write_received(call, 0, round.parts[size(call.peer)].data.data(), bytes);
   } else if (call.kind == NcclKind::kRecv) {
-    put(call, 0, round.parts[0].data.data(), bytes);
+    write_received(call, 0, round.parts[0].data.data(), bytes);
   } else if (call.kind != NcclKind::kSend) {
     const size_t at = call.kind == NcclKind::kAlltoAll ? part * bytes : 0;
     for (size_t q = 0; q < round.parts.size(); ++q)
-      put(call, q * bytes, round.parts[q].data.data() + at, bytes);
+      write_received(call, q * bytes, round.parts[q].data.data() + at, bytes);
   }
 }
 
-// Whether a part that has come owes data, which will never be there if it leaves.
+// Returns true if a part has arrived, but not given its data. If its rank leaves now, the data
+// never come.
 bool NcclRendezvous::lacks_data(size_t part, const Round& round) {
   const Part& p = round.parts[part];
-  return p.here && !p.given && bytes_given(part, round.parts.size(), p.call) > 0;
+  return p.here && !p.given && contributed_bytes(part, round.parts.size(), p.call) > 0;
 }
 
 void NcclRendezvous::withdraw(int rank, NcclRun& run) {

@@ -111,9 +111,9 @@ TEST_CASE("too little memory for buckets is an error that says how much is neede
   const GeneratedRows rows({.dense = 13, .slots = 26}, 20000, std::vector<int64_t>(26, 1000));
   const std::string message = test::message_of<ConfigError>([&] { shuffled(rows, 1, 10000, 1); });
   test::check_contains(message,
-                       {"memory: expected some", "20000 rows of 160 bytes", "found 10000"});
+                       {"memory: expected about", "20000 rows of 160 bytes", "found 10000"});
   // And that much is enough.
-  const int64_t need = std::stoll(message.substr(message.find("some") + 5));
+  const int64_t need = std::stoll(message.substr(message.find("about") + 6));
   CHECK(shuffled(rows, 1, need, 2).words == expected_words(rows, 1));
 }
 
