@@ -73,7 +73,7 @@ struct VocabularyCounts {
   int64_t inserted = 0;    // rows that keys got
   // Rows that left, by the rule that took them: steps_to_live, min_count, min_l2_norm, when_full.
   int64_t expired = 0, rare = 0, small = 0, displaced = 0;
-  // Keys without a row in training, once for each batch and rank that asked for them.
+  // Requests in training that found no row: lookups on one rank, a rank's distinct keys on several.
   int64_t refused = 0;
 
   [[nodiscard]] int64_t evicted() const { return expired + rare + small + displaced; }
