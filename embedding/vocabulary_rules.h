@@ -20,9 +20,9 @@ namespace hlite::embedding {
 struct Admission {
   AdmissionType type = AdmissionType::kAll;
   int64_t threshold = 1;
-  // Keys of a rank that kCount counts; 0: as many as its tables have rows.
+  // For kCount: keys of a rank that are counted; 0: as many as its tables have rows.
   int64_t capacity = 0;
-  // Keys of all ranks that kBloom's filter is sized for, and the share of new keys whose
+  // For kBloom: keys of all ranks that the filter is sized for, and the share of new keys whose
   // count is too high then.
   int64_t expected_keys = 1;
   double false_positive = 0.01;
@@ -41,7 +41,7 @@ struct Eviction {
 
 enum class WhenFull {
   kError,    // the run ends
-  kEvict,    // the least recently used rows are removed
+  kEvict,    // the rows that were used least recently make room
   kDefault,  // new keys get no row
 };
 
@@ -59,9 +59,9 @@ struct VocabularyRules {
   }
 };
 
-// Shares of WhenFull::kEvict: rows leave once more than kMaxFillShare of them are taken, until
-// kTargetFillShare of them are.
-inline constexpr double kMaxFillShare = 0.9, kTargetFillShare = 0.8;
+// Shares of WhenFull::kEvict: rows leave once more than kFullShare of them are taken, until
+// kRoomyShare of them are.
+inline constexpr double kFullShare = 0.9, kRoomyShare = 0.8;
 
 // Declares the keys of a hash embedding's sparse_embedding_hparam.
 void declare(config::Block& s, VocabularyRules& rules);
@@ -73,7 +73,7 @@ struct VocabularyCounts {
   int64_t inserted = 0;    // rows that keys got
   // Rows that left, by the rule that took them: steps_to_live, min_count, min_l2_norm, when_full.
   int64_t expired = 0, rare = 0, small = 0, displaced = 0;
-  // Keys without a row in training, once for each batch and rank that requested them.
+  // Requests in training that found no row: lookups on one rank, a rank's distinct keys on several.
   int64_t refused = 0;
 
   [[nodiscard]] int64_t evicted() const { return expired + rare + small + displaced; }

@@ -16,6 +16,16 @@ namespace {
 constexpr char kSeparators[] = {',', ';', '\t', '|'};
 constexpr std::string_view kCommentMarks = "#|";
 
+// The first line that is not blank, or nothing.
+std::string first_row(const LineBlock& head) {
+  std::string first;
+  head.for_each_row([&](std::string_view line, int64_t) {
+    if (!is_blank_line(line)) first = line;
+    return first.empty();
+  });
+  return first;
+}
+
 }  // namespace
 
 CsvSample::CsvSample(const std::string& path) : path_(path) {
@@ -27,11 +37,15 @@ CsvSample::CsvSample(const std::string& path) : path_(path) {
       *this = std::move(tried);
       return;
     }
-    if (first_line.empty()) first_line = tried.head_.front();
+    if (first_line.empty()) first_line = first_row(tried.head_);
     if (tried.columns_ < 2) continue;
     if (!best ||
         std::tie(tried.agreeing_, tried.columns_) > std::tie(best->agreeing_, best->columns_))
       best = std::move(tried);
+  }
+  if (!best && first_line.empty()) {  // a quote that is not closed, or no text: the reader says
+    LineBlock head;
+    InputFile(path, {.quotes = true, .trim = true}).next(head, kGuessBytes);
   }
   if (!best)
     raise<DataError>(

@@ -14,8 +14,11 @@ FinishedFolds::FinishedFolds(const std::string& folder, const nlohmann::ordered_
   constexpr int64_t kMaxStateBytes = int64_t{1} << 20;
   const auto saved = nlohmann::json::parse(read_text(ReadFile(path_), kMaxStateBytes), nullptr,
                                            /*exceptions=*/false);
-  if (saved.is_object() && saved.value("run", "") == run_)
-    finished_ = saved.value("finished", int64_t{0});
+  if (!saved.is_object()) return;
+  const auto saved_run = saved.find("run"), finished = saved.find("finished");
+  if (saved_run != saved.end() && *saved_run == run_ && finished != saved.end() &&
+      finished->is_number_unsigned())
+    finished_ = finished->get<int64_t>();
 }
 
 void FinishedFolds::add(int64_t fold) {
