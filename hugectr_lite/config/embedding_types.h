@@ -22,7 +22,8 @@ inline constexpr EmbeddingTypeName kEmbeddingTypes[] = {
 constexpr std::optional<EmbeddingType> embedding_type(std::string_view layer_type) {
   for (const EmbeddingTypeName& known : kEmbeddingTypes)
     if (known.name == layer_type) return known.type;
-  if (layer_type == "SparseEmbedding") return EmbeddingType::kDistributedHash;  // HugeCTR 2.0
+  if (layer_type == "SparseEmbedding" || layer_type == "SparseEmbeddingHash")  // HugeCTR 2.0
+    return EmbeddingType::kDistributedHash;
   return std::nullopt;
 }
 

@@ -25,6 +25,8 @@ class JsonNode {
   static JsonNode parse(std::string_view text, const std::string& name);
   // Reads and parses a file; ConfigError when it cannot be read.
   static JsonNode parse_file(const std::string& path);
+  // Parses text that the program writes itself; all of it has the place of `at` in the file.
+  static JsonNode parse_at(std::string_view text, const JsonNode& at);
 
   [[nodiscard]] Kind kind() const { return kind_; }
   [[nodiscard]] bool is_number() const { return kind_ == Kind::kInteger || kind_ == Kind::kReal; }
@@ -37,6 +39,9 @@ class JsonNode {
   [[nodiscard]] const std::string& string() const { return string_; }
   [[nodiscard]] const std::vector<JsonNode>& elements() const { return elements_; }
   [[nodiscard]] const std::vector<Member>& members() const { return members_; }
+  // For translations between forms of a config: nodes that are moved keep their places.
+  [[nodiscard]] std::vector<JsonNode>& elements() { return elements_; }
+  [[nodiscard]] std::vector<Member>& members() { return members_; }
   // Member `key` of an object, null when absent (or when this is no object).
   [[nodiscard]] const JsonNode* find(std::string_view key) const;
 

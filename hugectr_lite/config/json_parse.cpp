@@ -338,6 +338,12 @@ JsonNode JsonNode::parse(std::string_view text, const std::string& name) {
   return JsonBuilder(text, name).build();
 }
 
+JsonNode JsonNode::parse_at(std::string_view text, const JsonNode& at) {
+  JsonNode node = parse(text, at.where_);
+  node.relocate(at.path_, at.where_);
+  return node;
+}
+
 JsonNode JsonNode::parse_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {

@@ -71,9 +71,7 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
   if (by_slot && raw && sparse.max_feature_num_per_sample < columns)
     fail_expected(s.at("max_feature_num_per_sample"),
                   fmt::format("at least {}, the sum of nnz_per_slot", columns));
-  if (raw && !sparse.is_fixed_length)
-    fail_expected(s.at("is_fixed_length"),
-                  "true, as records of raw data have a fixed number of keys");
+  if (raw) sparse.is_fixed_length = true;  // whatever the config says: HugeCTR's own say false
   if (sparse.is_fixed_length && !raw && !by_slot)
     fail_at(s.at("is_fixed_length"), "nnz_per_slot is required with is_fixed_length");
 }
@@ -98,10 +96,9 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   sparse.max_nnz = 1;
   s.integer("max_nnz", &sparse.max_nnz, kKeys,
             "Maximum number of keys per slot. Raw data has 1, unless `nnz_per_slot` is given.");
-  sparse.is_fixed_length = raw;
   s.boolean("is_fixed_length", &sparse.is_fixed_length,
-            "Every sample has exactly `nnz_per_slot` keys, as raw data always has.",
-            otherwise("`true` for raw data, else `false`"));
+            "Every sample has exactly `nnz_per_slot` keys. Without effect for raw data, whose "
+            "samples always have.");
   s.finish();
   s.check([&] { infer_hotness(s, raw, sparse); });
 }

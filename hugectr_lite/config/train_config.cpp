@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "hugectr_lite/config/config_blocks.h"
+#include "hugectr_lite/config/hugectr_2_0.h"
+#include "hugectr_lite/config/hugectr_slips.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 
@@ -105,9 +107,8 @@ void declare(Block& s, TrainConfig& config) {
   s.boolean("strict", &config.strict, "Extension: `false` turns unknown keys into warnings.");
   s.unsupported(
       "data",
-      "it is of HugeCTR 2.0; since 2.1 the first of the layers, of type \"Data\", has its "
-      "keys source, eval_source, check, label, dense and sparse, and the embedding names "
-      "a sparse input as its bottom");
+      "it is of HugeCTR 2.0, whose configs have no Data layer; since 2.1 the first of the layers, "
+      "of type \"Data\", has its keys");
   s.unsupported("inference",
                 "it is of HugeCTR's inference; serve and predict take a checkpoint, or the config "
                 "of training with safetensors");
@@ -141,8 +142,10 @@ std::unique_ptr<TrainConfig> read_train_config(JsonNode root, std::string direct
                                                const std::vector<std::string>& overrides) {
   auto config = std::make_unique<TrainConfig>();
   config->root = std::move(root);
+  translate_hugectr_2_0(config->root);
   config->directory = std::move(directory);
   for (const std::string& change : overrides) config->root.set(change);
+  correct_hugectr_slips(config->root);
   // Blocks only warn of unknown keys if the config asks for that, so `strict` comes first.
   const JsonNode* strict = config->root.find("strict");
   config->strict = !strict || strict->kind() != JsonNode::Kind::kBool || strict->boolean();

@@ -139,7 +139,7 @@ const std::vector<Case>& cases() {
        fc("dense", "h", 6) +
            R"(,{"type":"BatchNorm","bottom":"h","top":"n","bn_param":{"factor":0.1,"eps":0.05}},
           {"type":"Reshape","bottom":"emb","top":"f","leading_dim":4},
-          {"name":"bn2","type":"BatchNorm","bottom":"f","top":"fn","bn_param":{"factor":1,"eps":0.05,"gamma_init":"XavierNorm","beta_init":"Uniform"}},
+          {"name":"bn2","type":"BatchNorm","bottom":"f","top":"fn","bn_param":{"is_training":true,"factor":1,"eps":0.05,"gamma_init":"XavierNorm","beta_init":"Uniform"}},
           {"type":"Reshape","bottom":"fn","top":"e","leading_dim":12},
           {"name":"bn3","type":"BatchNorm","bottom":"dense","top":"d","bn_param":{"factor":1,"eps":0.1}},
           {"type":"Concat","bottom":["n","e","d"],"top":"c"},)" +

@@ -203,10 +203,22 @@ class HugectrJsonTest(unittest.TestCase):
         self.assertIn("tools/hugectr_model.py makes a safetensors file of it", self.train(config, "--check", code=2))
 
     def test_data_of_2_0(self):
-        config = form(WDL, 8, old=True)
-        config["data"] = {"source": "train.bin", "label_dim": 1, "slot_num": SLOTS}
-        config["layers"] = config["layers"][1:]
-        self.assertIn("data: known but not supported: it is of HugeCTR 2.0", self.train(config, "--check", code=2))
+        net = [layer("Concat", "embedding", "flat"), product("flat", "hidden", 32), layer("ReLU", "hidden", "relu"),
+               product("relu", "logit", 1), {"name": "loss", "type": "BinaryCrossEntropyLoss", "bottom": "logit", "top": "loss"}]
+        old = form(net, 8, old=True)
+        data, embedding = old["layers"][:2]
+        # The files of this test are raw, with 13 dense features.
+        old["data"] = {**{key: data[key] for key in ("source", "eval_source", "format")}, "label_dim": 1,
+                       "max_feature_num_per_sample": SLOTS, "slot_num": SLOTS}
+        old["layers"] = old["layers"][1:]
+        del embedding["bottom"]
+        embedding["type"] = "SparseEmbeddingHash"
+        embedding["sparse_embedding_hparam"]["slot_num"] = SLOTS
+        new = form([layer("Reshape", "embedding", "flat"), *net[1:-1], loss("logit")], 8, old=True)
+        evals = self.evaluations(old, "--set", "layers.data.dense.dense_dim=13")
+        self.assertEqual(len(evals), 3)
+        self.assertGreater(evals[2]["auc"], 0.6)
+        self.assertEqual([e["loss"] for e in evals], [e["loss"] for e in self.evaluations(new)])
 
 
 if __name__ == "__main__":

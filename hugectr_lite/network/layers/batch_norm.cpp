@@ -22,6 +22,9 @@ class BatchNormLayer : public Layer {
       param->choice("gamma_init", &gamma_init_, named_initializers(), "Initializer of gamma.",
                     otherwise("ones"));
       param->choice("beta_init", &beta_init_, named_initializers(), "Initializer of beta.");
+      param->accept("is_training",
+                    "Accepted, without effect (HugeCTR 2.0): evaluations take the "
+                    "running mean and variance.");
     }
     expect_one_each(s);
   }
