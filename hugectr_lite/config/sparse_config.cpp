@@ -24,7 +24,7 @@ std::vector<int64_t> parse_nnz(const JsonNode& node, int64_t slots) {
 }
 
 // Finds how many keys a slot has at most, from what the config says about it; in this order:
-//   nnz_per_slot                     so many (always so many in the raw formats)
+//   nnz_per_slot                     so many
 //   max_nnz                          so many in each slot
 //   max_feature_num_per_sample       what one slot can have when the others have a key each
 //   none of them                     one
@@ -67,9 +67,10 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
   if (by_slot && raw && sparse.max_feature_num_per_sample < columns)
     fail_expected(s.at("max_feature_num_per_sample"),
                   fmt::format("at least {}, the sum of nnz_per_slot", columns));
-  if (raw && !sparse.is_fixed_length)
+  if (raw && !sparse.is_fixed_length && !by_slot)
     fail_expected(s.at("is_fixed_length"),
-                  "true, as records of raw data have a fixed number of keys");
+                  "true, or nnz_per_slot with the number of keys in each slot, as records of raw "
+                  "data have a fixed number of keys");
   if (sparse.is_fixed_length && !raw && !by_slot)
     fail_at(s.at("is_fixed_length"), "expected nnz_per_slot beside it, found none");
 }
@@ -96,7 +97,8 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
             "Maximum number of keys per slot. Raw data has 1, unless `nnz_per_slot` is given.");
   sparse.is_fixed_length = raw;
   s.boolean("is_fixed_length", &sparse.is_fixed_length,
-            "Every sample has exactly `nnz_per_slot` keys, as raw data always has.",
+            "Every sample has exactly `nnz_per_slot` keys. Raw data has 4294967295 where a sample "
+            "has fewer.",
             otherwise("`true` for raw data, else `false`"));
   s.finish();
   s.check([&] { infer_hotness(s, raw, sparse); });

@@ -240,7 +240,7 @@ const std::vector<BrokenConfig> kRows = {
   {"nnz_per_slot too many", "\"max_nnz\": 1", "\"nnz_per_slot\": 1048576", "layers[0].sparse[0].nnz_per_slot", {"expected at most 1048576 keys in all slots together, found 3145728"}},
   {"nnz_per_slot and max_nnz", "\"max_nnz\": 1", "\"max_nnz\": 2, \"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_nnz", {"expected 3, the most that nnz_per_slot has, found 2"}},
   {"features fewer than keys", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_feature_num_per_sample", {"expected at least 5, the sum of nnz_per_slot, found 3"}, "\"max_feature_num"},
-  {"raw of varying length", "\"max_nnz\": 1", "\"is_fixed_length\": false", "layers[0].sparse[0].is_fixed_length", {"expected true, as records of raw data have a fixed number of keys, found false"}},
+  {"raw of varying length", "\"max_nnz\": 1", "\"is_fixed_length\": false", "layers[0].sparse[0].is_fixed_length", {"expected true, or nnz_per_slot with the number of keys in each slot, as records of raw data have a fixed number of keys, found false"}},
   {"is_fixed_length", "\"max_nnz\": 1", "\"is_fixed_length\": 1", "layers[0].sparse[0].is_fixed_length", {"expected true or false, found 1"}},
   {"dense top taken", "\"top\": \"x\",\n        \"dense", "\"top\": \"y\",\n        \"dense", "layers[0].dense.top", {"expected a name that is not the label's, found \"y\""}},
   {"sparse top taken", "\"top\": \"k\"", "\"top\": \"x\"", "layers[0].sparse[0].top", {"expected a name that is neither the label's nor the dense input's, found \"x\""}},
