@@ -95,7 +95,8 @@ std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& fo
 )",
       path("manifest.json"), m.sample_weight ? R"(, "sample_weight": true)" : "",
       m.real_label ? R"(, "real": true)" : "", m.dense_dim, m.slot_sizes.size(),
-      one_hot ? "" : fmt::format(R"(, "nnz_per_slot": [{}])", fmt::join(m.hotness, ", ")));
+      (one_hot ? "" : fmt::format(R"(, "nnz_per_slot": [{}])", fmt::join(m.hotness, ", "))) +
+          (norm || m.fixed_length ? "" : R"(, "is_fixed_length": false)"));
   return text;
 }
 

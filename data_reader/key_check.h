@@ -16,10 +16,12 @@ inline constexpr double kManyReplaced = 0.25;
 class KeyCheck {
  public:
   // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with
-  // `global` counts on from the tables before it. Throws ConfigError when the policy's oov_key is
-  // outside of a table.
+  // `global` counts on from the tables before it. `varying`: [slots] a sample may have fewer keys
+  // than the slot has columns, which then hold kNoKey; empty: none may. Throws ConfigError when the
+  // policy's oov_key is outside of a table.
   KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
-           const config::KeyPolicyConfig& policy = {}, bool global = false);
+           const config::KeyPolicyConfig& policy = {}, bool global = false,
+           const std::vector<bool>& varying = {});
 
   [[nodiscard]] int64_t columns() const { return static_cast<int64_t>(last_key_.size()); }
   [[nodiscard]] bool replaces() const { return replaces_; }
@@ -39,21 +41,27 @@ class KeyCheck {
     return replacement_[static_cast<size_t>(column)];
   }
 
-  // Returns true if any of a sample's local keys is outside of its table. All columns hold a key.
+  // Returns true if a local key of this column is outside of its table; kNoKey is not where the
+  // slot varies.
+  [[nodiscard]] bool is_outside(int64_t column, uint32_t key) const {
+    const auto c = static_cast<size_t>(column);
+    return key + shift_[c] > last_key_[c] + shift_[c];
+  }
+  // Returns true if any of a sample's local keys is outside of its table.
   [[nodiscard]] bool any_outside(const uint32_t* keys) const {
-    const uint32_t* last = last_key_.data();
+    const uint32_t *last = last_key_.data(), *shift = shift_.data();
     const auto n = static_cast<int64_t>(last_key_.size());
     uint32_t outside = 0;
-    for (int64_t c = 0; c < n; ++c) outside |= keys[c] > last[c];
+    for (int64_t c = 0; c < n; ++c) outside |= keys[c] + shift[c] > last[c] + shift[c];
     return outside != 0;
   }
   // Replaces a sample's keys that are outside; returns how many. REQUIRES replaces().
   int64_t replace(uint32_t* keys) const {
-    const uint32_t *last = last_key_.data(), *instead = replacement_.data();
+    const uint32_t *last = last_key_.data(), *shift = shift_.data(), *instead = replacement_.data();
     const auto n = static_cast<int64_t>(last_key_.size());
     uint32_t replaced = 0;
     for (int64_t c = 0; c < n; ++c) {
-      const bool outside = keys[c] > last[c];
+      const bool outside = keys[c] + shift[c] > last[c] + shift[c];
       replaced += outside;
       keys[c] = outside ? instead[c] : keys[c];
     }
@@ -62,6 +70,7 @@ class KeyCheck {
 
  private:
   std::vector<uint32_t> last_key_;     // [columns] of the column's table, local
+  std::vector<uint32_t> shift_;        // [columns] 1 where kNoKey may be, which becomes 0 by it
   std::vector<uint64_t> first_key_;    // [columns] of the column's table, as files have it
   std::vector<uint32_t> replacement_;  // [columns]
   bool replaces_;

@@ -205,6 +205,7 @@ std::string Manifest::to_json() const {
   json["slot_size_array"] = slot_sizes;
   if (!slot_tables.empty()) json["slot_tables"] = slot_tables;
   json["hotness"] = hotness;
+  if (!fixed_length) json["fixed_length"] = false;
   json["files"] = ordered_json::object();
   for (const ManifestFile& f : files) {
     json["files"][f.role] = {{"name", f.name},   {"rows", f.rows},
@@ -290,6 +291,7 @@ static void declare(Block& s, Manifest& m) {
   if (m.hotness.size() != m.slot_sizes.size())
     s.expected("hotness",
                fmt::format("{} numbers, as many as in slot_size_array", m.slot_sizes.size()));
+  s.boolean("fixed_length", &m.fixed_length);
   s.value("files", kRequired, [&](const JsonNode& files) {
     for (const auto& [role, node] : config::to_object(files)) {
       ManifestFile& file = m.files.emplace_back();

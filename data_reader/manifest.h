@@ -41,7 +41,8 @@ struct ManifestSource {
 struct SplitValues {
   std::string role;
   int64_t missing = 0;  // empty, or with the key of empty ones
-  int64_t unknown = 0;  // without an id of their own, or without a training row of that id
+  int64_t unknown = 0;  // without an id of their own, or without a training row of that id; of
+                        // rows with several values, those that have such a one
 };
 
 // Statistics of one categorical column over the training rows.
@@ -50,7 +51,7 @@ struct ManifestColumn {
   int64_t rows = 0;                    // of its table
   int64_t distinct = 0;                // ids that occur in training rows
   int64_t missing = 0;                 // training rows whose field was empty
-  int64_t out_of_vocabulary = 0;       // training rows whose key was dropped for being rare
+  int64_t out_of_vocabulary = 0;       // training rows with a key that was dropped for being rare
   double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent ids
   std::string vocabulary = {};         // DataIdentity::slots; empty: not known
   std::vector<SplitValues> splits = {};
@@ -70,6 +71,7 @@ struct Manifest {
   double negative_share = 1;   // of the training rows with label 0, those that were kept
   int64_t dense_dim = 0;
   std::vector<int64_t> hotness;     // keys of each slot; all 1 for one-hot data
+  bool fixed_length = true;         // each sample has so many, else up to so many (kNoKey fills up)
   std::vector<int64_t> slot_sizes;  // rows that each slot's table needs
   // The table of each slot, counted from 0 in the order in which they first appear: slots of one
   // table share a vocabulary. Empty: none do.

@@ -83,6 +83,15 @@ class Fit {
            fmt::format("[{}] keys of the slots", fmt::join(m_.hotness, ",")),
            fmt::format("[{}]", fmt::join(keys.hotness, ",")),
            "let nnz_per_slot say what the manifest's hotness says");
+    const auto length = [](bool fixed) {
+      return fixed ? "a fixed number of keys in each slot" : "a varying number of keys in a slot";
+    };
+    const bool fixed =
+        std::all_of(config.sparse.begin(), config.sparse.end(),
+                    [](const config::SparseInputConfig& input) { return input.is_fixed_length; });
+    expect("fixed_length", m_.fixed_length == fixed || (!raw && !fixed), length(m_.fixed_length),
+           length(fixed),
+           fmt::format("set \"is_fixed_length\": {} in sparse of layers[0]", m_.fixed_length));
     const auto kinds = [](bool label, bool dense) {
       return fmt::format("{} labels and {} dense features", kind_of(label), kind_of(dense));
     };

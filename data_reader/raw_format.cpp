@@ -27,6 +27,8 @@ RawFormat RawFormat::from(const config::DataConfig& config) {
   f.label_dim = config.label_dim;
   f.dense_dim = config.dense_dim;
   f.keys = config.key_layout();
+  for (const config::SparseInputConfig& input : config.sparse)
+    f.varying.insert(f.varying.end(), input.hotness.size(), !input.is_fixed_length);
   f.float_label = config.float_label;
   f.float_dense = config.float_dense;
   f.real_label = config.real_label;
@@ -38,6 +40,7 @@ RawFormat RawFormat::from(const Manifest& manifest) {
   RawFormat f;
   f.dense_dim = manifest.dense_dim;
   f.keys = KeyLayout(manifest.hotness);
+  if (!manifest.fixed_length) f.varying.assign(manifest.hotness.size(), true);
   f.float_label = manifest.float_label;
   f.float_dense = manifest.float_dense;
   f.real_label = manifest.real_label;
@@ -83,7 +86,7 @@ RawDecoder::RawDecoder(std::string path, const RawFormat& format,
                        const config::KeyPolicyConfig& key_policy, IssueSink& sink)
     : path_(std::move(path)),
       format_(format),
-      key_check_(format.keys, slot_rows, key_policy),
+      key_check_(format.keys, slot_rows, key_policy, false, format.varying),
       sink_(&sink) {
   integers_.resize(static_cast<size_t>(kBlockSamples * format.dense_dim));
   logarithms_.resize(integers_.size());
@@ -183,8 +186,9 @@ void RawDecoder::report_issues(const std::byte* records, int64_t first_sample,
     }
     if (key_check_.replaces()) continue;
     for (int64_t c = 0; c < format_.keys.columns; ++c, p += 4)
-      if (const int64_t key = load<uint32_t>(p), last = key_check_.last_key(c); key > last)
-        report({IssueKind::kKey, place, c, key, &format_.keys, 0, last});
+      if (const auto key = load<uint32_t>(p); key_check_.is_outside(c, key))
+        report({IssueKind::kKey, place, c, int64_t{key}, &format_.keys, 0,
+                int64_t{key_check_.last_key(c)}});
   }
   HLITE_CHECK(found, "{}: samples from {} on: rejected, yet nothing is wrong with them", path_,
               first_sample);

@@ -7,6 +7,8 @@
 //   dense  := int32 x, x >= 0          (float32, finite, with float_dense)
 //   key    := uint32 k, k < rows of the slot's table
 //
+// In a slot that varies a sample may have fewer keys than hotness says: the rest is kNoKey.
+//
 // Criteo: 1 + 13 + 26 values, 160 bytes; with several keys a slot (hotness 1 to 100, 214 in all)
 // 1 + 13 + 214 values, 912 bytes. An integer x becomes the feature log(x + 1); a float is taken as
 // it is.
@@ -32,11 +34,16 @@ struct RawFormat {
   int64_t label_dim = 1;
   int64_t dense_dim = 0;
   KeyLayout keys;
+  std::vector<bool> varying = {};  // [slots] see above; empty: none does
   bool float_label = false, float_dense = false;
   bool real_label = false, sample_weight = false;
 
   static RawFormat from(const config::DataConfig& config);
   static RawFormat from(const Manifest& manifest);  // of a raw format
+  // Returns true if a sample may have no key in this key column.
+  [[nodiscard]] bool varies(int64_t column) const {
+    return !varying.empty() && varying[static_cast<size_t>(keys.slot_of(column))];
+  }
   [[nodiscard]] LabelRule label_rule() const { return {label_dim, real_label, sample_weight}; }
   [[nodiscard]] int64_t label_width() const { return label_rule().width(); }
   [[nodiscard]] int64_t record_bytes() const {

@@ -15,7 +15,7 @@ namespace hlite::data {
 struct UnknownValues {
   int64_t rows = 0;
   std::vector<int64_t> missing;  // empty fields
-  std::vector<int64_t> unknown;  // others that the vocabulary does not have
+  std::vector<int64_t> unknown;  // others with a value that the vocabulary does not have
 
   explicit UnknownValues(size_t columns = 0) : missing(columns), unknown(columns) {}
   void add(const UnknownValues& other);

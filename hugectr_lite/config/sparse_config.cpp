@@ -71,7 +71,8 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
   if (by_slot && raw && sparse.max_feature_num_per_sample < columns)
     fail_expected(s.at("max_feature_num_per_sample"),
                   fmt::format("at least {}, the sum of nnz_per_slot", columns));
-  if (raw) sparse.is_fixed_length = true;  // whatever the config says: HugeCTR's own say false
+  // One-hot records have all keys, whatever the config says: HugeCTR's own say false.
+  if (raw && !by_slot) sparse.is_fixed_length = true;
   if (sparse.is_fixed_length && !raw && !by_slot)
     fail_at(s.at("is_fixed_length"), "nnz_per_slot is required with is_fixed_length");
 }
@@ -96,9 +97,12 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   sparse.max_nnz = 1;
   s.integer("max_nnz", &sparse.max_nnz, kKeys,
             "Maximum number of keys per slot. Raw data has 1, unless `nnz_per_slot` is given.");
-  s.boolean("is_fixed_length", &sparse.is_fixed_length,
-            "Every sample has exactly `nnz_per_slot` keys. Without effect for raw data, whose "
-            "samples always have.");
+  sparse.is_fixed_length = raw;
+  s.boolean(
+      "is_fixed_length", &sparse.is_fixed_length,
+      "Every sample has exactly `nnz_per_slot` keys. Raw data with `false` and `nnz_per_slot` "
+      "has 4294967295 in place of keys that a sample lacks.",
+      otherwise("`true` for raw data, else `false`"));
   s.finish();
   s.check([&] { infer_hotness(s, raw, sparse); });
 }

@@ -73,6 +73,7 @@ struct Setup {
     c.label_dim = 1;
     c.dense_dim = kDense;
     config::SparseInputConfig sparse;
+    sparse.is_fixed_length = true;
     sparse.slot_num = kSlots;
     sparse.hotness.assign(kSlots, 1);
     c.sparse.push_back(sparse);

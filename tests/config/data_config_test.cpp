@@ -102,7 +102,12 @@ TEST_CASE("How many keys a slot has is given in one of three ways, or is one") {
   CHECK(hotness(kNorm, R"("max_nnz": 5)") == List{5, 5, 5});
   CHECK(hotness(kNorm, R"("is_fixed_length": false)") == List{1, 1, 1});
   CHECK(hotness(kRaw, R"("is_fixed_length": true)") == List{1, 1, 1});
-  CHECK(hotness(kRaw, R"("is_fixed_length": false, "nnz_per_slot": 2)") == List{2, 2, 2});
+  CHECK(hotness(kRaw, R"("is_fixed_length": false)") == List{1, 1, 1});
+  const DataConfig varying = data_layer(
+      kRaw, "",
+      R"({"top": "s", "slot_num": 3, "nnz_per_slot": [4, 1, 2], "is_fixed_length": false})");
+  CHECK(varying.sparse[0].hotness == List{4, 1, 2});
+  CHECK_FALSE(varying.sparse[0].is_fixed_length);
 }
 
 TEST_CASE("Several sparse inputs are one row of slots") {

@@ -51,6 +51,29 @@ TEST_CASE("keys outside of their table are found, and replaced as the policy say
   }
 }
 
+TEST_CASE("a sample may lack keys in slots that vary, and in no others") {
+  const KeyLayout layout({2, 1, 1});
+  const std::vector<int64_t> rows{10, 1, (int64_t{1} << 32) - 1};
+  const std::vector<bool> varying{true, false, true};
+  const KeyCheck error(layout, rows, {}, false, varying);
+  const KeyCheck clamp(layout, rows, {KeyPolicy::kClamp, 0}, false, varying);
+  struct Row {
+    std::vector<uint32_t> keys, clamped;
+    int64_t replaced;
+  };
+  for (const Row& row : {Row{{kNoKey, 9, 0, kNoKey}, {kNoKey, 9, 0, kNoKey}, 0},
+                         Row{{10, kNoKey, 0, 0xfffffffe}, {9, kNoKey, 0, 0xfffffffe}, 1},
+                         Row{{0, 0xfffffffe, kNoKey, 0}, {0, 9, 0, 0}, 2}}) {
+    CHECK(error.any_outside(row.keys.data()) == (row.replaced > 0));
+    for (int64_t c = 0; c < 4; ++c)
+      CHECK(error.is_outside(c, row.keys[static_cast<size_t>(c)]) ==
+            (row.keys[static_cast<size_t>(c)] != row.clamped[static_cast<size_t>(c)]));
+    std::vector<uint32_t> keys = row.keys;
+    CHECK(clamp.replace(keys.data()) == row.replaced);
+    CHECK(keys == row.clamped);
+  }
+}
+
 TEST_CASE("a key for unknown values has to be in every table") {
   const std::vector<int64_t> rows{10, 4};
   const KeyCheck fits(KeyLayout({1, 2}), rows, {KeyPolicy::kOov, 3});

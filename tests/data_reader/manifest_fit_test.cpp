@@ -83,6 +83,17 @@ TEST_CASE("a config that contradicts the manifest gets an error that names the n
     CHECK(f.fault() == "layout_of_manifest");
     check_contains(f.message(), {"[2,1,1] keys of the slots", "[1,1,1]", "nnz_per_slot"});
   }
+  SECTION("a varying number of keys") {
+    f.entry.manifest.fixed_length = false;
+    CHECK(f.fault() == "fixed_length");
+    check_contains(f.message(), {"expected a varying number of keys in a slot",
+                                 "found a fixed number of keys in each slot",
+                                 "set \"is_fixed_length\": false in sparse of layers[0]"});
+    f.raw.data.sparse[0].is_fixed_length = false;
+    CHECK(f.fault().empty());
+    f.entry.manifest.fixed_length = true;
+    CHECK(f.fault() == "fixed_length");
+  }
   SECTION("kinds of numbers") {
     f.entry.manifest.float_dense = true;
     CHECK(f.fault() == "float_dense");

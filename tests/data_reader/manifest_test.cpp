@@ -59,6 +59,15 @@ TEST_CASE("a manifest comes back as it was written") {
   check_contains(m.summary(), {"train.bin: 10 rows, label rate 0.40000", "2 tables"});
 }
 
+TEST_CASE("a manifest says if samples may have fewer keys than a slot has room for") {
+  const test::TemporaryDirectory folder;
+  Manifest m = example();
+  CHECK(m.to_json().find("fixed_length") == std::string::npos);
+  m.fixed_length = false;
+  test::write_text(folder / "manifest.json", m.to_json());
+  CHECK_FALSE(Manifest::read(folder / "manifest.json").fixed_length);
+}
+
 TEST_CASE("a manifest says which slots share a table, of all of them or of a layer's") {
   const test::TemporaryDirectory folder;
   Manifest m = example();

@@ -19,6 +19,7 @@ struct RawShape {
   bool aligned = false;
   std::vector<int64_t> hotness = {};  // empty: one key a slot
   bool int_label = false;             // with float_label_dense: only dense features are floats
+  bool varying = false;               // a sample may lack keys
 
   [[nodiscard]] config::DataConfig config(
       config::DataFormat format = config::DataFormat::kRawAsync) const {
@@ -32,6 +33,7 @@ struct RawShape {
     config::SparseInputConfig sparse;
     sparse.slot_num = static_cast<int64_t>(slot_rows.size());
     sparse.hotness = layout().hotness;
+    sparse.is_fixed_length = !varying;
     c.sparse.push_back(sparse);
     return c;
   }

@@ -134,6 +134,38 @@ TEST_CASE("keys outside of their table are replaced where the policy says so, an
         "found 10");
 }
 
+TEST_CASE("a record may lack keys where the config says that their number varies") {
+  RawShape shape{2, {10, 50}};
+  shape.hotness = {3, 1};
+  const int64_t count = 131;
+  std::vector<uint32_t> words = test::raw_words(shape, count);
+  const auto word = [&](int64_t sample, int64_t column) -> uint32_t& {
+    return words[static_cast<size_t>(sample * shape.values() + 3 + column)];
+  };
+  word(0, 2) = word(128, 1) = word(128, 2) = word(130, 3) = kNoKey;
+  BatchBuffer buffer(count, 1, 2, 4);
+  RawDecoder strict("f.bin", RawFormat::from(shape.config()), shape.slot_rows);
+  check_contains(message_of<DataError>([&] {
+                   strict.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 0);
+                 }),
+                 {"sample 0 (byte 0), key 2 of slot 0", "found 4294967295"});
+  shape.varying = true;
+  for (const auto kind : {config::KeyPolicy::kError, config::KeyPolicy::kClamp}) {
+    RawDecoder decoder("f.bin", RawFormat::from(shape.config()), shape.slot_rows, {kind, 0});
+    CHECK(decoder.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 0) == 0);
+    bool exact = true;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t c = 0; c < 4; ++c) exact &= buffer.batch().keys(i, c) == word(i, c);
+    CHECK(exact);
+  }
+  word(129, 0) = 10;
+  RawDecoder decoder("f.bin", RawFormat::from(shape.config()), shape.slot_rows);
+  check_contains(message_of<DataError>([&] {
+                   decoder.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 0);
+                 }),
+                 {"sample 129 ", "key 0 of slot 0: expected less than 10", "found 10"});
+}
+
 TEST_CASE("records become rows of a batch") {
   for (const bool floats : {false, true}) {
     for (const bool aligned : {false, true}) {

@@ -34,6 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   config.key_policy.kind = static_cast<config::KeyPolicy>((data[0] >> 3) % 3);
   config.dense_dim = data[1] % 15;
   config::SparseInputConfig sparse;
+  sparse.is_fixed_length = !(data[2] & 128);
   sparse.slot_num = data[2] % 5;
   std::vector<int64_t> rows;
   for (int64_t s = 0; s < sparse.slot_num; ++s) {
@@ -66,7 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(b.labels(i, 0) >= 0 && b.labels(i, 0) <= 1);
     for (int64_t d = 0; d < config.dense_width(); ++d) require(std::isfinite(b.dense(i, d)));
     for (int64_t c = 0; c < format.keys.columns; ++c)
-      require(b.keys(i, c) < rows[static_cast<size_t>(format.keys.slot_of(c))]);
+      require(b.keys(i, c) < rows[static_cast<size_t>(format.keys.slot_of(c))] ||
+              (b.keys(i, c) == kNoKey && !sparse.is_fixed_length));
   }
   return 0;
 }

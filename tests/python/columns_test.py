@@ -23,6 +23,7 @@ LIMIT = 600  # seconds that an answer may take on a busy machine
 TRAIN, NEW, MIN_COUNT = 3000, 10_000, 3
 SEEN, SIGNUP = "%Y-%m-%d %H:%M:%S", "%d/%m/%Y"
 MISSING = ("", "?", "NA")
+NO_KEY = 2**32 - 1
 SEEN_DATE = {"format": SEEN, "parts": ["hour", "weekday", "month"]}
 SCHEMA = {
     "missing": ["?", "NA"],
@@ -44,12 +45,14 @@ SCHEMA = {
         {"column": 5, "name": "seen", "date": SEEN_DATE},
         {"cross": ["city", "colour"]},
         {"cross": ["city", "seen weekday", {"column": 2, "name": "sign", "missing": "-999.0", "buckets": [0]}]},
-        {"cross": ["city", "amount x", "colour"], "hash": 37, "name": "hashed"}]}
+        {"cross": ["city", "amount x", "colour"], "hash": 37, "name": "hashed"},
+        {"column": 8, "name": "tags", "missing": "none", "separator": "|", "max_values": 6},
+        {"column": 8, "name": "first tags", "separator": "|", "max_values": 2, "truncate": True}]}
 SCHEMA["categorical"].insert(6, {"column": 1, "name": "amount x", "buckets": [10, 50]})
 
 
 class Rows:
-    """Fields of the columns 1 to 7 of n rows; `new`: some categories that others do not have."""
+    """Fields of the columns 1 to 8 of n rows; `new`: some categories that others do not have."""
 
     def __init__(self, n, seed, new=False):
         random = np.random.default_rng(seed)
@@ -71,17 +74,21 @@ class Rows:
         # The age of `seen` wants every signup to be a date, or absent.
         self.signup = [hole() if m else day.strftime(SIGNUP) for m, day in zip(no_signup, days)]
         self.user = [f'user "{i}", Ü\n{i % 7}' if i % 50 == 0 else f"u{i}" for i in range(n)]
+        tags = ["Ünï", "東京", "a&b", "x y", " padded", "NA", "none", ""] + [f"tag {i}" for i in range(25 if new else 15)]
+        tags += ["🙂", "नमस्ते"] * new
+        self.tags = [hole() if random.random() < 0.1 else
+                     "|".join(tags[int(len(tags) * u * u)] for u in random.random(random.integers(0, 7))) for _ in range(n)]
         self.label = (random.random(n) < 0.3 + 0.4 * (np.arange(n) % 3 == 0)).astype(int)
         self.fields = [[hole() if np.isnan(x) else repr(float(x)) for x in self.amount],
                        [hole() if np.isnan(x) else repr(float(x)) for x in self.score],
                        self.city, self.colour, [hole() if d is None else d.strftime(SEEN) for d in self.seen],
-                       self.signup, self.user]
+                       self.signup, self.user, self.tags]
 
     def frame(self, absent=MISSING):
         """absent: texts that are None."""
         text = lambda column: np.array([None if field in absent else field for field in column], object)  # noqa: E731
         return {"amount": self.amount, "score": self.score, "city": text(self.city), "colour": text(self.colour),
-                "seen": np.array(self.seen, "M8[s]"), "signup": text(self.signup)}
+                "seen": np.array(self.seen, "M8[s]"), "signup": text(self.signup), "tags": text(self.tags)}
 
     def write(self, path, label=True):
         columns = [self.label.tolist()] * label + self.fields
@@ -113,7 +120,7 @@ class Oracle:
     def __init__(self, rows, edges):
         present = lambda field: None if field in MISSING else field  # noqa: E731
         number = lambda field, *more: None if field in MISSING + more else float(field)  # noqa: E731
-        amount, score, city, colour, seen, signup, _ = rows.fields
+        amount, score, city, colour, seen, signup, _, tags = rows.fields
         amount, score = [number(f) for f in amount], [number(f, "-999.0") for f in score]
         city, colour = [present(f) for f in city], [present(f) for f in colour]
         seen = [None if f in MISSING else datetime.datetime.strptime(f, SEEN) for f in seen]
@@ -137,6 +144,8 @@ class Oracle:
             [cross(*pair) for pair in zip(city, colour)],
             coarse, [cross(*three) for three in zip(city, weekday, sign)],
             [cross(*three) for three in zip(city, coarse, colour)]]
+        listed = lambda field, *more: [value for value in field.split("|") if value not in MISSING + more]  # noqa: E731
+        self.lists = [[listed(field, "none") for field in tags], [listed(field)[:2] for field in tags]]
 
 
 def ids_of(train):
@@ -172,10 +181,10 @@ class ColumnsTest(unittest.TestCase):
         known = Oracle(train, None)
         self.assertEqual(features["categorical"][2]["edges"], known.edges)
         for name, rows in (("train", train), ("val", new)):
-            of, width = Oracle(rows, known.edges), 1 + 4 + 11
+            of, width = Oracle(rows, known.edges), 1 + 4 + 11 + 6 + 2
             words = np.fromfile(f"data/{name}.bin", "<u4").reshape(-1, width)
             self.assertEqual(len(words), len(rows.user))
-            np.testing.assert_array_equal(words[:, 0].copy().view("<f4"), rows.label)
+            np.testing.assert_array_equal(words[:, 0], rows.label)
             for k, values in enumerate(of.dense):
                 mean, deviation = features["dense"][k]["mean"], features["dense"][k]["deviation"]
                 if SCHEMA["dense"][k].get("transform"):
@@ -197,9 +206,24 @@ class ColumnsTest(unittest.TestCase):
             self.assertEqual(by_text[None], 0)
             self.assertLessEqual(len(set(by_text.values())), 38)
             self.assertGreater(len(set(by_text.values())), 30)
+            for first, most, train_lists, lists in zip((16, 22), (6, 2), known.lists, of.lists):
+                ids = ids_of([value for values in train_lists for value in values])
+                expected = [[ids.get(value, 0) for value in values] or [0] for values in lists]
+                self.assertEqual({len(values) for values in expected}, set(range(1, most + 1)))
+                self.assertGreater(sum(0 in values[1:] for values in expected), 0)
+                expected = [values + [NO_KEY] * (most - len(values)) for values in expected]
+                np.testing.assert_array_equal(words[:, first:first + most], expected, err_msg=f"{name} keys from {first}")
+
+    def prepared_arrays(self):
+        """dense, keys of the prepared validation rows, with -1 in place of a key that is not there."""
+        words = np.fromfile("data/val.bin", "<u4").reshape(-1, 24)
+        keys = words[:, 5:].astype(np.int64)
+        keys[keys == NO_KEY] = -1
+        self.assertGreater((keys == -1).sum(), NEW)
+        return words[:, 1:5].copy().view("<f4"), keys
 
     def served(self, rows):
-        """Scores of the lines without their labels, as `serve` answers them."""
+        """Scores of the lines without their labels, and of the same rows as values, as `serve` answers them."""
         with open("bare.csv", encoding="utf-8", newline="") as file:
             lines = []
             for fields in csv.reader(file):
@@ -207,7 +231,8 @@ class ColumnsTest(unittest.TestCase):
         self.assertEqual(len(lines), rows)
         server = subprocess.Popen([sys.executable, "-m", "hugectr_lite.serve", "--model", "model", "--port", "0", "--threads",
                                    "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        scores = []
+        dense, keys = self.prepared_arrays()
+        scores, of_values = [], []
         try:
             port = re.search(r":(\d+)$", server.stdout.readline())[1]
             for at in range(0, rows, 999):
@@ -216,10 +241,17 @@ class ColumnsTest(unittest.TestCase):
                 answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/models/model/infer", json.dumps(body).encode(),
                                                 timeout=LIMIT)
                 scores += json.load(answer)["outputs"][0]["data"]
+                values = slice(at, at + len(part))
+                body = {"inputs": [{"name": "dense", "shape": [len(part), 4], "datatype": "FP32",
+                                    "data": dense[values].astype(float).tolist()},
+                                   {"name": "keys", "shape": [len(part), 19], "datatype": "INT64", "data": keys[values].tolist()}]}
+                answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/models/model/infer", json.dumps(body).encode(),
+                                                timeout=LIMIT)
+                of_values += json.load(answer)["outputs"][0]["data"]
         finally:
             server.send_signal(signal.SIGTERM)
             server.communicate(timeout=LIMIT)
-        return np.array(scores, np.float32)
+        return np.array(scores, np.float32), np.array(of_values, np.float32)
 
     def test_all_ways_give_the_same_bits_and_those_of_the_definition(self):
         train, new = self.prepare()
@@ -236,10 +268,12 @@ class ColumnsTest(unittest.TestCase):
         self.assertGreater(len(np.unique(expected)), NEW // 4)
         np.testing.assert_array_equal(np.load("text.npy"), expected)
         np.testing.assert_array_equal(np.load("bare.npy"), expected)
-        np.testing.assert_array_equal(hl.Predictor("model", threads=2).predict_frame({"more": np.zeros(NEW), **new.frame(absent=())}),
-                                      expected)
+        predictor = hl.Predictor("model", threads=2)
+        np.testing.assert_array_equal(predictor.predict_frame({"more": np.zeros(NEW), **new.frame(absent=())}), expected)
+        np.testing.assert_array_equal(predictor.predict(*self.prepared_arrays()), expected)
         if serve.program():
-            np.testing.assert_array_equal(self.served(NEW), expected)
+            for scores in self.served(NEW):
+                np.testing.assert_array_equal(scores, expected)
         self.check_carried(new, expected)
 
     def check_carried(self, rows, expected):
@@ -280,14 +314,15 @@ class ColumnsTest(unittest.TestCase):
                               "date": {"format": SEEN, "age": "hours", "since": {"column": "signup", "format": SIGNUP}}}],
                    "categorical": [{"column": "score", "missing": "-999.0", "quantiles": 5},
                                    {"column": 4, "date": SEEN_DATE},
-                                   {"cross": ["city", {"column": "colour"}, "seen hour"], "limit": 100000}]}
+                                   {"cross": ["city", {"column": "colour"}, "seen hour"], "limit": 100000},
+                                   {"column": "tags", "separator": "|", "max_values": 6}]}
         model = hl.Classifier("dcnv2", columns=columns, epochs=2, random_state=3, threads=2).fit(frame, rows.label)
         names = [column["name"] for column in json.loads(model._files["preparation/manifest.json"])["columns"]]  # noqa: SLF001
-        self.assertEqual(names, ["city", "score", "seen hour", "seen weekday", "seen month", "city x colour x seen hour"])
+        self.assertEqual(names, ["city", "score", "seen hour", "seen weekday", "seen month", "city x colour x seen hour", "tags"])
         new = Rows(500, 4, new=True)
         proba = model.predict_proba(new.frame())[:, 1]
         model.save("model")
-        fields = [new.fields[k] for k in (0, 1, 2, 3, 4, 5)]
+        fields = [new.fields[k] for k in (0, 1, 2, 3, 4, 5, 7)]
         with open("lines.csv", "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(zip(*[["" if f in MISSING else f for f in column] for column in fields]))
         run("predict", "--model", "model", "--input", "lines.csv", "--no-label", "--out", "lines.npy")
@@ -303,9 +338,14 @@ class ColumnsTest(unittest.TestCase):
                 (ValueError, "columns: expected \"dense\" and \"categorical\", found 'sparse'", {"sparse": []}),
                 (hl.ConfigError, "categorical\\[0\\].date.parts", {"categorical": [{"column": "when", "date": {
                     "format": "%Y", "parts": ["age"]}}]}),
-                (TypeError, "X: column when: expected numbers, text or booleans", {"dense": [{"column": "when"}]})):
+                (TypeError, "X: column when: expected numbers, text or booleans", {"dense": [{"column": "when"}]}),
+                (hl.ConfigError, "categorical\\[1\\].separator: expected \"max_values\" beside it",
+                 {"categorical": [{"column": "n", "buckets": [1]}, {"column": "when", "separator": "|"}]})):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 hl.Classifier(columns=columns).fit(frame, label)
+        lists = np.array([["a", "b"], ["c"]], object)
+        with self.assertRaisesRegex(TypeError, "found list; several values are one text with a separator between them"):
+            hl.Classifier().fit({"tags": lists}, label)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,8 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
             .dense_is_float = true,
             .slot_tables = schema.slot_tables(),
             .real_label = schema.real_label,
-            .weighted = schema.weighted};
+            .weighted = schema.weighted,
+            .hotness = schema.hotness()};
   open_ids(folder, /*has_other=*/true);
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
 }
@@ -146,6 +147,12 @@ void Preparation::check_fits(const config::DataConfig& config, const std::string
   check("dense features", config.dense_dim, found.dense_dim);
   check("slots", config.key_layout().slots(), found.keys.slots());
   check("keys a sample", config.key_layout().columns, found.keys.columns);
+  for (const config::SparseInputConfig& input : config.sparse)
+    if (input.is_fixed_length && !shape_.hotness.empty())
+      raise<DataError>(
+          "{}: expected a fixed number of keys in each slot (is_fixed_length) as in the config, "
+          "found columns of several values in the preparation",
+          place);
   if (const int slot = first_closed_slot(); slot >= 0 && !config.key_policy.replaces())
     raise<ConfigError>(
         "{}: the preparation has no id for a category of {} that its rows did not have: expected "
@@ -156,7 +163,7 @@ void Preparation::check_fits(const config::DataConfig& config, const std::string
 // Words `shape_.words()` apart.
 void Preparation::put_dense(const ParsedRows& rows, int k, uint32_t* words) const {
   const RowLayout& layout = parser_->layout();
-  const std::byte* values = rows.column(1 + k, layout.dense_bytes).data();
+  const std::byte* values = rows.column(layout, 1 + k).data();
   for (int64_t i = 0; i < rows.rows; ++i, words += shape_.words()) {
     if (dense_.empty()) {
       std::memcpy(words, values + 4 * i, 4);
@@ -176,25 +183,31 @@ void Preparation::encode(const ParsedRows& rows, EncodedRows& out,
   const auto apart = static_cast<size_t>(shape_.words());
   thread_local std::vector<uint32_t> words;
   words.resize(static_cast<size_t>(rows.rows) * apart);
-  const std::byte* labels = rows.column(0, 4).data();
+  const std::byte* labels = rows.column(layout, 0).data();
   for (int64_t i = 0; i < rows.rows; ++i)
     std::memcpy(&words[static_cast<size_t>(i) * apart], labels + 4 * i, 4);
   for (int k = 0; k < shape_.dense; ++k) put_dense(rows, k, words.data() + 1 + k);
-  for (int slot = 0; slot < shape_.slots; ++slot) {
-    const std::byte* keys = rows.column(layout.first_key() + slot, layout.key_bytes).data();
-    uint32_t* to = words.data() + 1 + shape_.dense + slot;
+  uint32_t* to = words.data() + 1 + shape_.dense;
+  for (int slot = 0; slot < shape_.slots; to += shape_.hotness_of(slot++)) {
+    const std::byte* keys = rows.column(layout, layout.first_key() + slot).data();
+    const int h = shape_.hotness_of(slot);
     const SavedIds& ids = *ids_[static_cast<size_t>(slot)];
-    int64_t missing = 0, not_known = 0;
+    int64_t missing = 0, rows_with_unknown = 0;
     for (int64_t i = 0; i < rows.rows; ++i) {
-      uint64_t key = 0;  // little-endian: the low bytes are the first
-      std::memcpy(&key, keys + layout.key_bytes * i, static_cast<size_t>(layout.key_bytes));
-      const uint32_t id = ids.id_of(key);
-      to[static_cast<size_t>(i) * apart] = id;
-      missing += key == 0;
-      not_known += key != 0 && ids.is_unknown(id);
+      bool has_unknown = false;
+      for (int j = 0; j < h; ++j, keys += layout.key_bytes) {
+        uint64_t key = 0;  // little-endian: the low bytes are the first
+        std::memcpy(&key, keys, static_cast<size_t>(layout.key_bytes));
+        const bool absent = key == data::kAbsentKey;
+        const uint32_t id = absent ? kNoKey : ids.id_of(key);
+        to[static_cast<size_t>(i) * apart + static_cast<size_t>(j)] = id;
+        missing += key == 0;
+        has_unknown |= key != 0 && !absent && ids.is_unknown(id);
+      }
+      rows_with_unknown += has_unknown;
     }
     unknown.missing[static_cast<size_t>(slot)] += missing;
-    unknown.unknown[static_cast<size_t>(slot)] += not_known;
+    unknown.unknown[static_cast<size_t>(slot)] += rows_with_unknown;
   }
   unknown.rows += rows.rows;
   encoder_->encode(words.data(), rows.rows, out);

@@ -49,8 +49,8 @@ class Preparation {
   void check_fits(const config::DataConfig& config, const std::string& place) const;
 
   // Rows as records. A category that the training rows did not have gets id 0 where that stands
-  // for such, else the number of the table's rows; `unknown` counts it. Several threads may call
-  // it at once.
+  // for such, else the number of the table's rows; `unknown` counts rows with one. Several threads
+  // may call it at once.
   void encode(const ParsedRows& rows, EncodedRows& out, data::UnknownValues& unknown) const;
 
  private:

@@ -22,7 +22,7 @@ const data::HostBatch& TextRows::rows_of(std::span<const std::string> lines) {
   const auto n = static_cast<int64_t>(lines.size());
   const auto widest = static_cast<size_t>(std::max({4, layout.dense_bytes, layout.key_bytes}));
   rows_.stride = (static_cast<size_t>(n + 1) * widest + 63) / 64 * 64;
-  if (const size_t all = rows_.stride * static_cast<size_t>(layout.columns());
+  if (const size_t all = rows_.stride * static_cast<size_t>(layout.arrays());
       rows_.arrays.size() < all)
     rows_.arrays = HostMemory(all, "rows of text");
   rows_.missing.assign(static_cast<size_t>(layout.slots), 0);

@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "tools/csv/csv_record.h"
 
 namespace hlite::tools {
 
@@ -160,6 +161,30 @@ std::vector<double> to_edges(const JsonNode& node) {
   return edges;
 }
 
+constexpr int64_t kMostValuesOfField = 1000;
+
+// Several values in a field.
+void declare_list(Block& s, CategoryColumn& category, const ColumnRules& rules) {
+  ValueList list;
+  list.trim = rules.trim;
+  if (s.text("separator", &list.separator) && list.separator.empty())
+    s.expected("separator", "the text between the values of a field");
+  // Blanks at the ends of fields are gone, and with them a part of the separator.
+  if (list.trim && !trimmed(list.separator).empty()) list.separator = trimmed(list.separator);
+  s.integer("max_values", &list.most, {.min = 2, .max = kMostValuesOfField});
+  s.boolean("truncate", &list.truncates);
+  const bool separated = s.has("separator");
+  for (const char* key : {"max_values", "truncate"})
+    if (s.has(key) && !separated)
+      s.refuse(key, "expected \"separator\" beside it, the text between the values of a field");
+  if (!separated) return;
+  if (s.has("date"))
+    s.refuse("separator", "expected a date or a field of several values, found both");
+  if (!s.has("max_values"))
+    s.refuse("separator", "expected \"max_values\" beside it, the most values that a field has");
+  category.list = std::move(list);
+}
+
 void declare_buckets(Block& s, CategoryColumn& category, const ColumnRules& rules) {
   category.kind = CategoryColumn::Kind::kNumber;
   declare_number(s, category.number, rules);
@@ -209,6 +234,8 @@ void declare_cross(Block& s, CategoryColumn& cross, const std::vector<CategoryCo
       const CategoryColumn& column = cross.of.emplace_back(to_member(member, before, rules));
       if (column.kind == CategoryColumn::Kind::kCross)
         config::fail_at(member, "expected a column that is no cross: list its columns instead");
+      if (column.list)
+        config::fail_at(member, "expected a column of one value, found one of several values");
       if (!column.is_fitted())
         config::fail_at(member,
                         "expected a column whose categories follow from the schema, found "
@@ -234,6 +261,7 @@ void declare_categories(Block& s, std::vector<CategoryColumn>& categories,
   } else {
     declare_input(s, category.column, rules);
     category.name = category.column.name;
+    declare_list(s, category, rules);
     if (auto date = s.object("date")) {
       category.kind = CategoryColumn::Kind::kDatePart;
       parts = declare_parts(*date, category.date);

@@ -12,6 +12,7 @@ namespace hlite::tools {
 // What holds for all columns of a schema.
 struct ColumnRules {
   bool header = false;               // columns may be given by name
+  bool trim = false;                 // blanks around fields are dropped
   std::vector<std::string> missing;  // of all columns
   CsvColumn label;                   // no feature is read from it
 };

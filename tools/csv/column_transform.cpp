@@ -11,6 +11,7 @@
 #include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/mix.h"
 #include "hugectr_lite/core/parse_number.h"
+#include "tools/csv/csv_record.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {
@@ -128,6 +129,33 @@ ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fi
   return std::nullopt;
 }
 
+ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fields,
+                               FunctionRef<void(std::string_view)> visit) {
+  const ValueList& list = *category.list;
+  const CsvColumn& column = category.column;
+  std::string_view rest = fields[static_cast<size_t>(column.index)];
+  thread_local std::vector<std::string_view> values;
+  values.clear();
+  for (bool more = !is_missing(column, rest); more;) {
+    const size_t end = rest.find(list.separator);
+    std::string_view value = rest.substr(0, end);
+    more = end != std::string_view::npos;
+    if (more) rest.remove_prefix(end + list.separator.size());
+    if (list.trim) value = trimmed(value);
+    if (!is_missing(column, value)) values.push_back(value);
+  }
+  if (const int64_t found = std::ssize(values); found > list.most) {
+    if (!list.truncates)
+      return fmt::format(
+          "column {} ({}): expected at most {} values with {} between them, found {}; "
+          "\"max_values\": {} in its block takes them all, \"truncate\": true the first {}",
+          column.index, column.name, list.most, in_quotes(list.separator), found, found, list.most);
+    values.resize(static_cast<size_t>(list.most));
+  }
+  for (const std::string_view value : values) visit(value);
+  return std::nullopt;
+}
+
 uint64_t ordered_bits(double x) {
   if (std::isnan(x)) return 0;
   const auto bits = std::bit_cast<uint64_t>(x + 0.0);  // -0 is 0
@@ -166,7 +194,14 @@ std::string describe_transform(const NumberColumn& number) {
 }
 
 std::string describe_transform(const CategoryColumn& category) {
-  if (category.kind == CategoryColumn::Kind::kField) return describe_missing(category.column);
+  if (category.kind == CategoryColumn::Kind::kField) {
+    std::string text = describe_missing(category.column);
+    if (category.list)
+      add(text,
+          fmt::format("{} {} values between {}", category.list->truncates ? "the first" : "at most",
+                      category.list->most, in_quotes(category.list->separator)));
+    return text;
+  }
   if (category.kind == CategoryColumn::Kind::kCross) {
     std::string text = "cross";
     for (const CategoryColumn& one : category.of)

@@ -2,7 +2,7 @@
 //
 //   number     a field, or the age of a date -> clipped -> double; NaN: missing
 //   category   a field, a part of a date, the bucket of a number, or a cross of such -> token; the
-//              empty token: missing
+//              empty token: missing. Or a field of several values -> a token of each
 //
 // Preparation, its vocabulary files, predict, serve and the Python package read numbers and tokens
 // by these functions alone, so that what a column is made of cannot differ between them.
@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hugectr_lite/core/thread_pool.h"
 #include "tools/csv/date_format.h"
 
 namespace hlite::tools {
@@ -76,13 +77,23 @@ class Buckets {
   std::vector<std::string> tokens_ = {"[-inf, inf)"};
 };
 
+// The values of a field that has several. Missing ones are left out, so that a field of none is a
+// missing value.
+struct ValueList {
+  std::string separator;  // between them
+  int64_t most = 2;
+  bool truncates = false;  // takes the first ones of more; else more are an error
+  bool trim = false;       // blanks around them are dropped
+};
+
 struct CategoryColumn {
   enum class Kind { kField, kNumber, kDatePart, kCross };
   Kind kind = Kind::kField;
-  std::string name;        // of the slot, in messages and the manifest
-  std::string vocabulary;  // name of a shared one
-  CsvColumn column;        // kField, kDatePart
-  NumberColumn number;     // kNumber
+  std::string name;                    // of the slot, in messages and the manifest
+  std::string vocabulary;              // name of a shared one
+  CsvColumn column;                    // kField, kDatePart
+  std::optional<ValueList> list = {};  // kField
+  NumberColumn number;                 // kNumber
   // There are so many buckets of as many training rows each; 0: the edges are the schema's. Until
   // the training rows are known there are no buckets.
   int64_t quantiles = 0;
@@ -95,6 +106,7 @@ struct CategoryColumn {
   int64_t hash = 0;
   int64_t limit = 1'000'000;  // categories that training rows may give
   [[nodiscard]] bool is_fitted() const { return kind != Kind::kNumber || buckets; }
+  [[nodiscard]] int64_t most_values() const { return list ? list->most : 1; }
 };
 
 using FieldsOfLine = std::span<const std::string_view>;
@@ -106,7 +118,7 @@ ColumnProblem read_number(const NumberColumn& number, FieldsOfLine fields, doubl
 ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fields,
                                  std::string_view& token);
 // `token` points into a field or the category, or holds until the thread's next call. REQUIRES
-// category.is_fitted().
+// category.is_fitted(), and no list.
 inline ColumnProblem read_token(const CategoryColumn& category, FieldsOfLine fields,
                                 std::string_view& token) {
   if (category.kind != CategoryColumn::Kind::kField)
@@ -114,6 +126,19 @@ inline ColumnProblem read_token(const CategoryColumn& category, FieldsOfLine fie
   token = fields[static_cast<size_t>(category.column.index)];
   if (is_missing(category.column, token)) token = {};
   return std::nullopt;
+}
+
+ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fields,
+                               FunctionRef<void(std::string_view)> visit);
+// Calls visit(token) for each value of a category; for none where it is missing. REQUIRES
+// category.is_fitted().
+template <typename Visit>
+ColumnProblem for_each_token(const CategoryColumn& category, FieldsOfLine fields, Visit&& visit) {
+  if (category.list) return for_each_of_list(category, fields, visit);
+  std::string_view token;
+  ColumnProblem problem = read_token(category, fields, token);
+  if (!problem && !token.empty()) visit(token);
+  return problem;
 }
 
 // Numbers that have to be compared with each other before they have a token, as keys of the first

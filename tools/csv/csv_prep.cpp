@@ -298,7 +298,8 @@ data::Manifest prepare(const Task& task) {
                        .dense_is_float = true,
                        .slot_tables = given_schema.slot_tables(),
                        .real_label = given_schema.real_label,
-                       .weighted = given_schema.weighted};
+                       .weighted = given_schema.weighted,
+                       .hotness = given_schema.hotness()};
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
   PrepEngine engine(run_options(options, inputs, described), options.output, parser);

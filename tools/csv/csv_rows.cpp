@@ -24,7 +24,7 @@ constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 struct CsvRow {
   uint32_t label = 0;  // 0 or 1, or the bits of a float
   std::vector<double> dense;
-  std::vector<uint64_t> keys;
+  std::vector<uint64_t> keys;  // CategoryColumn::most_values() of each slot
   CsvFields fields;
 };
 
@@ -44,10 +44,13 @@ class CsvLineParser final : public LineParser {
     out.label()[row] = values.label;
     for (size_t k = 0; k < values.dense.size(); ++k)
       out.dense<double>(static_cast<int>(k))[row] = values.dense[k];
-    for (size_t k = 0; k < values.keys.size(); ++k) {
+    const uint64_t* keys = values.keys.data();
+    for (size_t k = 0; k < schema_.categorical.size(); ++k) {
       const int slot = static_cast<int>(k);
-      out.key<uint64_t>(slot)[row] = values.keys[k];
-      if (values.keys[k] == 0) out.count_missing(slot);
+      const int64_t n = schema_.categorical[k].most_values();
+      std::copy_n(keys, n, out.key<uint64_t>(slot) + row * n);
+      if (*keys == 0) out.count_missing(slot);
+      keys += n;
     }
     return LineKind::kRow;
   }
@@ -114,9 +117,8 @@ class CsvLineParser final : public LineParser {
     for (const CsvSchema::Dense& dense : schema_.features())
       if (Problem problem = read_dense(dense, fields, row.dense.emplace_back())) return problem;
     row.keys.clear();
-    for (const CategoryColumn& category : schema_.categorical) {
-      if (Problem problem = read_key(category, fields, row.keys.emplace_back())) return problem;
-    }
+    for (const CategoryColumn& category : schema_.categorical)
+      if (Problem problem = read_keys(category, fields, row.keys)) return problem;
     return std::nullopt;
   }
 
@@ -154,17 +156,20 @@ class CsvLineParser final : public LineParser {
            advice("add it to \"positive\" or \"negative\"");
   }
 
-  [[nodiscard]] static Problem read_key(const CategoryColumn& category, FieldsOfLine fields,
-                                        uint64_t& key) {
+  // Appends the keys of a slot.
+  [[nodiscard]] static Problem read_keys(const CategoryColumn& category, FieldsOfLine fields,
+                                         std::vector<uint64_t>& keys) {
     if (!category.is_fitted()) {
       double x = 0;
       Problem problem = read_number(category.number, fields, x);
-      key = ordered_bits(x);
+      keys.push_back(ordered_bits(x));
       return problem;
     }
-    std::string_view token;
-    Problem problem = read_token(category, fields, token);
-    key = token.empty() ? 0 : token_key(token);
+    const size_t first = keys.size();
+    Problem problem = for_each_token(
+        category, fields, [&](std::string_view token) { keys.push_back(token_key(token)); });
+    if (keys.size() == first) keys.push_back(0);
+    keys.resize(first + static_cast<size_t>(category.most_values()), data::kAbsentKey);
     return problem;
   }
 
@@ -252,7 +257,8 @@ CsvRowParser::CsvRowParser(CsvSchema schema, std::vector<InputPart> parts)
               .key_bytes = sizeof(uint64_t),
               .slot_tables = schema_.slot_tables(),
               .real_label = schema_.real_label,
-              .weighted = schema_.weighted},
+              .weighted = schema_.weighted,
+              .keys = KeyLayout(schema_.hotness())},
       parts_(std::move(parts)) {}
 
 TextForm CsvRowParser::text_form() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "hugectr_lite/config/block.h"
@@ -23,6 +24,9 @@ const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
     {"log1p", DenseTransform::kLog1p},
     {"standardize", DenseTransform::kStandardize},
     {"log1p_standardize", DenseTransform::kLog1pStandardize}};
+
+// Of all categorical columns in a row. A sample of more keys is a slip of the pen.
+constexpr int64_t kMostValues = 1 << 16;
 
 // The first fields of a header, for a message.
 std::string names_of(const std::vector<std::string_view>& fields) {
@@ -84,7 +88,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     if (std::count(schema.comment.begin(), schema.comment.end(), "") > 0)
       s.expected("comment", "texts of at least one character");
     if (auto label = s.object("label", "", kRequired)) declare_label(*label, schema);
-    const ColumnRules rules{schema.header, schema.missing, schema.label};
+    const ColumnRules rules{schema.header, schema.trim, schema.missing, schema.label};
     if (auto weight = s.object("weight", "")) {
       if (weight->node()) schema.weighted = true;
       CsvSchema::Dense column;
@@ -107,6 +111,12 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
         nodes.resize(schema.categorical.size(), &node);
       }
       check_vocabularies(nodes, schema);
+      const std::vector<int64_t> most = schema.hotness();
+      if (const auto values = std::accumulate(most.begin(), most.end(), int64_t{0});
+          values > kMostValues)
+        config::fail_at(list, fmt::format("expected at most {} values in all columns together "
+                                          "(max_values), found {}",
+                                          kMostValues, values));
     });
     s.value("carry", {}, [&](const JsonNode& list) {
       for (const JsonNode& node : config::to_list(list)) {
@@ -204,6 +214,14 @@ std::vector<int64_t> CsvSchema::slot_tables() const {
     tables.push_back(table);
   }
   return next == std::ssize(tables) ? std::vector<int64_t>() : tables;
+}
+
+std::vector<int64_t> CsvSchema::hotness() const {
+  std::vector<int64_t> most;
+  for (const CategoryColumn& c : categorical) most.push_back(c.most_values());
+  const bool lists = std::any_of(categorical.begin(), categorical.end(),
+                                 [](const CategoryColumn& c) { return c.list.has_value(); });
+  return lists ? most : std::vector<int64_t>();
 }
 
 int64_t CsvSchema::columns_needed() const {

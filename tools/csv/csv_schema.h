@@ -82,6 +82,8 @@ struct CsvSchema {
   }
   // The table of each categorical column as in slot_tables.h; empty: none shares a vocabulary.
   [[nodiscard]] std::vector<int64_t> slot_tables() const;
+  // The most values of each categorical column; empty: all have one.
+  [[nodiscard]] std::vector<int64_t> hotness() const;
   // The columns of a line that the schema needs at least.
   [[nodiscard]] int64_t columns_needed() const;
   // The columns that features are read from, those of numbers first; a column that is used twice

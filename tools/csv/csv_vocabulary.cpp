@@ -144,14 +144,13 @@ void find_candidates(const CsvSchema& schema, const std::vector<TableVocabulary>
     for (size_t t = 0; t < tables.size(); ++t) {
       if (tables[t].complete()) continue;
       for (const int slot : tables[t].slots()) {
-        std::string_view token;
-        if (read_token(schema.categorical[static_cast<size_t>(slot)], fields.fields, token) ||
-            token.empty())
-          continue;
-        const uint64_t key = token_key(token);
-        if (tables[t].found(key)) continue;
-        block.candidates[t].push_back({key, block.text.size(), token.size()});
-        block.text += token;
+        const auto visit = [&](std::string_view token) {
+          const uint64_t key = token_key(token);
+          if (tables[t].found(key)) return;
+          block.candidates[t].push_back({key, block.text.size(), token.size()});
+          block.text += token;
+        };
+        for_each_token(schema.categorical[static_cast<size_t>(slot)], fields.fields, visit);
       }
     }
     return true;

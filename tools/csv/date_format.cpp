@@ -7,6 +7,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "tools/csv/take_digits.h"
 
 namespace hlite::tools {
 
@@ -20,19 +21,6 @@ std::chrono::sys_days day_of(const DateTime& date) {
   using namespace std::chrono;
   return sys_days(year(date.year) / month(static_cast<unsigned>(date.month)) /
                   day(static_cast<unsigned>(date.day)));
-}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// Takes `least` to `most` digits from the front of `text`.
-std::optional<int> take_digits(std::string_view& text, size_t least, size_t most) {
-  size_t size = 0;
-  int value = 0;
-  for (; size < std::min(most, text.size()) && is_digit(text[size]); ++size)
-    value = 10 * value + (text[size] - '0');
-  if (size < least) return std::nullopt;
-  text.remove_prefix(size);
-  return value;
 }
 
 std::optional<int> take_month(std::string_view& text) {

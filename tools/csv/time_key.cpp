@@ -5,22 +5,11 @@
 
 #include "hugectr_lite/core/parse_number.h"
 #include "tools/csv/column_transform.h"
+#include "tools/csv/take_digits.h"
 
 namespace hlite::tools {
 
 namespace {
-
-// The number that the first `digits` characters are, which are taken off.
-std::optional<int> digits(std::string_view& text, size_t count) {
-  if (text.size() < count) return std::nullopt;
-  int value = 0;
-  for (const char c : text.substr(0, count)) {
-    if (c < '0' || c > '9') return std::nullopt;
-    value = 10 * value + (c - '0');
-  }
-  text.remove_prefix(count);
-  return value;
-}
 
 bool take(std::string_view& text, char c) {
   if (!text.starts_with(c)) return false;
@@ -30,9 +19,9 @@ bool take(std::string_view& text, char c) {
 
 // Seconds of the day.
 std::optional<double> time_of_day(std::string_view text) {
-  const auto hour = digits(text, 2);
+  const auto hour = take_digits(text, 2, 2);
   if (!hour || *hour > 24 || !take(text, ':')) return std::nullopt;
-  const auto minute = digits(text, 2);
+  const auto minute = take_digits(text, 2, 2);
   if (!minute || *minute > 59) return std::nullopt;
   double second = 0;
   if (take(text, ':')) {
@@ -49,11 +38,11 @@ std::optional<double> time_of_day(std::string_view text) {
 
 // Seconds since 1970.
 std::optional<double> date_seconds(std::string_view text) {
-  const auto year = digits(text, 4);
+  const auto year = take_digits(text, 4, 4);
   if (!year || !take(text, '-')) return std::nullopt;
-  const auto month = digits(text, 2);
+  const auto month = take_digits(text, 2, 2);
   if (!month || !take(text, '-')) return std::nullopt;
-  const auto day = digits(text, 2);
+  const auto day = take_digits(text, 2, 2);
   if (!day) return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(*year),
                                          std::chrono::month(static_cast<unsigned>(*month)),

@@ -49,8 +49,10 @@ Scan scan(const FitCase& fit, const data::RawFormat& format) {
         s.label_ones += batch.labels(r, 0) == 1;
         for (int64_t c = 0; c < format.keys.columns; ++c) {
           Scan::Keys& k = s.keys[static_cast<size_t>(c)];
-          k.least = std::min(k.least, batch.keys(r, c));
-          k.largest = std::max(k.largest, batch.keys(r, c));
+          const uint32_t key = batch.keys(r, c);
+          if (key == kNoKey && format.varies(c)) continue;
+          k.least = std::min(k.least, key);
+          k.largest = std::max(k.largest, key);
         }
       }
     }

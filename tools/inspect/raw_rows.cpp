@@ -24,7 +24,9 @@ class RawRows final : public RowStream {
         blocks_(sample_blocks(rows_in_file(), wanted, std::max<int64_t>(batch, 1))) {
     const bool criteo = format.dense_dim == criteo::kDense && format.keys.slots() == criteo::kSlots;
     schema_.label = "label";
-    schema_.numbers_may_miss = schema_.keys_may_miss = false;
+    schema_.numbers_may_miss = false;
+    schema_.keys_may_miss =
+        std::find(format.varying.begin(), format.varying.end(), true) != format.varying.end();
     for (int64_t d = 0; d < format.dense_dim; ++d)
       schema_.numbers.push_back(criteo ? fmt::format("I{}", d + 1) : fmt::format("dense {}", d));
     for (int64_t s = 0; s < format.keys.slots(); ++s)
@@ -64,7 +66,10 @@ class RawRows final : public RowStream {
     for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4)
       numbers[d] = load_number(p, format_.float_dense);
     uint64_t* keys = chunk.keys.data() + row * format_.keys.columns;
-    for (int64_t c = 0; c < format_.keys.columns; ++c, p += 4) keys[c] = load<uint32_t>(p);
+    for (int64_t c = 0; c < format_.keys.columns; ++c, p += 4) {
+      const auto key = load<uint32_t>(p);
+      keys[c] = key == kNoKey && format_.varies(c) ? kMissingKey : key;
+    }
   }
 
   ReadFile file_;

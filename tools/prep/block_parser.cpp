@@ -42,7 +42,7 @@ void BlockParser::reserve(int64_t rows, ParsedRows& out) const {
   const size_t bytes = static_cast<size_t>(rows + ColumnArrays::kRowsBeyond) * widest;
   // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
   out.stride = (bytes + 4095) / 4096 * 4096 + 13 * 64;
-  const size_t all = out.stride * static_cast<size_t>(layout_.columns());
+  const size_t all = out.stride * static_cast<size_t>(layout_.arrays());
   if (out.arrays.size() < all) out.arrays = HostMemory(all + all / 8, "a block of rows");
   out.rows = 0;
   out.bad.clear();
@@ -117,7 +117,8 @@ void BlockParser::keep_good_rows(const ColumnBlock& block, size_t file, ParsedRo
     if (file < train_files_ && arrays.label()[row] == 0 && !keeps_negative(file, line)) continue;
     for (int c = 0; c < layout_.columns(); ++c) {
       const auto width = static_cast<size_t>(layout_.bytes(c));
-      std::byte* const column = out.arrays.data() + static_cast<size_t>(c) * out.stride;
+      std::byte* const column =
+          out.arrays.data() + static_cast<size_t>(layout_.first_array(c)) * out.stride;
       std::memmove(column + static_cast<size_t>(out.rows) * width,
                    column + static_cast<size_t>(row) * width, width);
       const auto& missing = block.columns[static_cast<size_t>(c)].missing;

@@ -27,13 +27,14 @@ struct ParsedRows {
   int64_t rows = 0;
   std::vector<int64_t> missing;  // a slot
   std::vector<BadRow> bad;
-  // Those of a column of 32 bits.
+  // Those of a column of 32 bits, in a layout of one key a slot.
   [[nodiscard]] uint32_t* values(int c) const {
     return reinterpret_cast<uint32_t*>(arrays.data() + static_cast<size_t>(c) * stride);
   }
-  // The values of a column of elements of `width` bytes.
-  [[nodiscard]] std::span<const std::byte> column(int c, int width) const {
-    return {arrays.data() + static_cast<size_t>(c) * stride, static_cast<size_t>(rows * width)};
+  // The values of a column, layout.bytes(c) in each row.
+  [[nodiscard]] std::span<const std::byte> column(const RowLayout& layout, int c) const {
+    return {arrays.data() + static_cast<size_t>(layout.first_array(c)) * stride,
+            static_cast<size_t>(rows * layout.bytes(c))};
   }
 };
 

@@ -47,8 +47,8 @@ class ColumnSink final : public BlockSink {
   void write(PlacedRows& rows) override {
     for (int c = 0; c < layout_.columns() && rows.parsed.rows > 0; ++c) {
       if (options_.at_point) options_.at_point("column");
-      const int width = layout_.bytes(c);
-      columns_[static_cast<size_t>(c)].write(rows.first * width, rows.parsed.column(c, width));
+      columns_[static_cast<size_t>(c)].write(rows.first * layout_.bytes(c),
+                                             rows.parsed.column(layout_, c));
     }
   }
 

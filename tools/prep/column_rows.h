@@ -17,9 +17,9 @@ using DenseFinish =
 
 class ColumnRows final : public RowSource {
  public:
-  // Rows [first, first + rows) of the columns in `paths`: label, dense, ids. With `finish` dense
-  // columns hold doubles, 32-bit words otherwise. Throws FileError for a file that cannot be opened
-  // or is too short.
+  // Rows [first, first + rows) of the columns in `paths`: label, dense, ids of a slot. With
+  // `finish` dense columns hold doubles, 32-bit words otherwise. Throws FileError for a file that
+  // cannot be opened or is too short.
   ColumnRows(RowShape shape, const std::vector<std::string>& paths, int64_t first, int64_t rows,
              DenseFinish finish = {});
   [[nodiscard]] const RowShape& shape() const override { return shape_; }
@@ -27,8 +27,9 @@ class ColumnRows final : public RowSource {
   void read(int64_t first, int64_t count, uint32_t* out) const override;
 
  private:
-  [[nodiscard]] int64_t bytes(int column) const;  // of an element
+  [[nodiscard]] int64_t bytes(int column) const;  // in each row
   RowShape shape_;
+  std::vector<int> words_;  // [columns] in each row
   int64_t first_, rows_;
   std::vector<ReadFile> columns_;
   DenseFinish finish_;

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "data_reader/text/line_parser.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/mix.h"
+#include "hugectr_lite/core/no_key.h"
 #include "tools/io/top_counts.h"
 #include "tools/prep/key_dictionary.h"
 #include "tools/prep/placed_file.h"
@@ -75,7 +78,7 @@ std::string hashed_vocabulary(const NumberingRecipe& recipe) {
   return fmt::format("hash modulo {}", recipe.hash_range);
 }
 
-data::ManifestColumn column_statistics(int64_t train_rows, const uint32_t* counts, int64_t size) {
+data::ManifestColumn column_statistics(int64_t values, const uint32_t* counts, int64_t size) {
   data::ManifestColumn column;
   column.rows = size;
   TopCounts top;
@@ -83,7 +86,7 @@ data::ManifestColumn column_statistics(int64_t train_rows, const uint32_t* count
     column.distinct += counts[id] > 0;
     top.add(counts[id]);
   }
-  top.shares(train_rows, column.top_share);
+  top.shares(values, column.top_share);
   return column;
 }
 
@@ -96,16 +99,21 @@ std::span<const std::byte> bytes_of(const T* data, int64_t count) {
   return std::as_bytes(std::span(data, static_cast<size_t>(count)));
 }
 
-int64_t columns_of(const TableTask& task) { return std::ssize(task.columns); }
+// Keys of a row.
+int64_t keys_of_row(const TableTask& task) {
+  int64_t keys = 0;
+  for (const ColumnFiles& files : task.columns) keys += files.hotness;
+  return keys;
+}
 
 // Calls body(first_row, rows) for a chunk of rows after the other.
 template <typename Body>
 void for_each_chunk(const TableTask& task, Body&& body) {
-  const int64_t most = std::max<int64_t>(kChunkValues / columns_of(task), 1);
+  const int64_t keys = keys_of_row(task), most = std::max<int64_t>(kChunkValues / keys, 1);
   for (int64_t at = 0; at < task.rows; at += most) {
     const int64_t rows = std::min(most, task.rows - at);
     body(at, rows);
-    if (task.progress) task.progress(rows * columns_of(task));
+    if (task.progress) task.progress(rows * keys);
   }
 }
 
@@ -161,21 +169,25 @@ FinalIds final_ids(const NumberingRecipe& recipe, const BudgetArray<uint32_t>& c
 }
 
 // Bytes of an older file of ids: all of them will be written over.
-int64_t reusable_bytes(const std::string& ids, int64_t rows) {
+int64_t reusable_bytes(const std::string& ids, int64_t keys) {
   std::error_code none;
   const auto size = std::filesystem::file_size(ids, none);
-  return none ? 0 : std::min(static_cast<int64_t>(size), rows * 4);
+  return none ? 0 : std::min(static_cast<int64_t>(size), keys * 4);
 }
 
 // A column's files, and what is counted of it.
 struct NumberedColumn {
-  NumberedColumn(const ColumnFiles& files, int64_t rows)
-      : keys(files.keys), ids(files.ids, reusable_bytes(files.ids, rows)) {}
+  NumberedColumn(const ColumnFiles& files, int64_t rows, size_t first_key)
+      : keys(files.keys),
+        ids(files.ids, reusable_bytes(files.ids, rows * files.hotness)),
+        first(first_key),
+        hotness(static_cast<size_t>(files.hotness)) {}
 
   ReadFile keys;
   PlacedFile ids;
+  size_t first, hotness;                       // its keys among those of a row
   int64_t missing = 0;                         // training rows with key 0
-  int64_t other = 0;                           // training rows with the id out of vocabulary
+  int64_t other = 0;                           // training rows with an id out of vocabulary
   std::vector<data::SplitValues> splits = {};  // TableTask::others
 };
 
@@ -193,9 +205,14 @@ class Numbering {
         chunk_(static_cast<size_t>(kChunkValues)),
         id_chunk_(static_cast<size_t>(kChunkValues)) {
     for (const ColumnFiles& files : task.columns) {
-      columns_.emplace_back(files, task.rows);
+      columns_.emplace_back(files, task.rows, keys_);
+      keys_ += columns_.back().hotness;
       for (const SplitRows& split : task.others)
         columns_.back().splits.push_back({.role = split.role});
+    }
+    if (keys_ > columns_.size()) {
+      present_.resize(chunk_.size());
+      present_ids_.resize(chunk_.size());
     }
     if (columns_.size() == 1) return;
     lane_.resize(chunk_.size());
@@ -203,6 +220,7 @@ class Numbering {
   }
 
   Columns by_hash() {
+    HLITE_CHECK(present_.empty(), "{} keys of {} columns", keys_, columns_.size());
     grow_to(counts_, static_cast<int64_t>(recipe_.hash_range));
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
       const size_t values = read_keys(first, rows);
@@ -215,7 +233,7 @@ class Numbering {
   Columns by_dictionary() {
     if (recipe_.known_keys) number_known();
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
-      dictionary_.number(chunk_.data(), read_keys(first, rows), id_chunk_.data());
+      number_chunk(read_keys(first, rows));
       grow_to(counts_, dictionary_.size());
       keep_ids(first, rows);
     });
@@ -235,18 +253,34 @@ class Numbering {
 
   // Fills the chunk row after row, a row's keys in the order of the columns. Returns how many.
   size_t read_keys(int64_t first, int64_t rows) {
-    const size_t count = columns_.size(), size = static_cast<size_t>(rows);
-    for (size_t c = 0; c < count; ++c) {
-      std::vector<Key>& to = count == 1 ? chunk_ : lane_;
-      columns_[c].keys.read(first * static_cast<int64_t>(sizeof(Key)),
-                            std::as_writable_bytes(std::span(to).first(size)));
+    const bool alone = columns_.size() == 1;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const size_t h = columns_[c].hotness;
+      const auto keys = std::span(alone ? chunk_ : lane_).first(static_cast<size_t>(rows) * h);
+      columns_[c].keys.read(first * static_cast<int64_t>(h * sizeof(Key)),
+                            std::as_writable_bytes(keys));
       if constexpr (std::is_same_v<Key, uint64_t>)
-        if (recipe_.finish_keys)
-          recipe_.finish_keys(task_.columns[c].slot, std::span(to).first(size));
-      if (count == 1) break;
-      for (size_t i = 0; i < size; ++i) chunk_[i * count + c] = lane_[i];
+        if (recipe_.finish_keys) recipe_.finish_keys(task_.columns[c].slot, keys);
+      if (alone) break;
+      Key* to = chunk_.data() + columns_[c].first;
+      for (size_t i = 0; i < keys.size(); i += h, to += keys_) std::copy_n(&keys[i], h, to);
     }
-    return size * count;
+    return static_cast<size_t>(rows) * keys_;
+  }
+
+  // The ids of the chunk's keys, in order of first appearance.
+  void number_chunk(size_t values) {
+    if (present_.empty()) return dictionary_.number(chunk_.data(), values, id_chunk_.data());
+    size_t present = 0;
+    for (size_t i = 0; i < values; ++i)
+      if (!is_absent(chunk_[i])) present_[present++] = chunk_[i];
+    dictionary_.number(present_.data(), present, present_ids_.data());
+    for (size_t i = 0, n = 0; i < values; ++i)
+      id_chunk_[i] = is_absent(chunk_[i]) ? kNoKey : present_ids_[n++];
+  }
+  [[nodiscard]] static bool is_absent(Key key) {
+    if constexpr (std::is_same_v<Key, uint64_t>) return key == data::kAbsentKey;
+    return false;
   }
 
   // The number of training rows among `rows` rows of the chunk; they come first.
@@ -255,11 +289,12 @@ class Numbering {
   }
 
   void keep_ids(int64_t first, int64_t rows) {
-    const size_t count = columns_.size(), train = train_rows(first, rows);
-    count_ids(id_chunk_.data(), train * count, counts_);
-    for (size_t c = 0; c < count; ++c) {
+    const size_t train = train_rows(first, rows);
+    count_present(id_chunk_.data(), train * keys_, counts_);
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const auto [at, h] = std::pair(columns_[c].first, columns_[c].hotness);
       if (recipe_.zero_is_missing)
-        for (size_t i = 0; i < train; ++i) columns_[c].missing += chunk_[i * count + c] == 0;
+        for (size_t i = 0; i < train; ++i) columns_[c].missing += chunk_[i * keys_ + at] == 0;
       for (size_t s = 0; s < task_.others.size(); ++s) {
         const SplitRows& split = task_.others[s];
         count_values(c, std::clamp<int64_t>(split.first - first, 0, rows),
@@ -267,22 +302,36 @@ class Numbering {
                      columns_[c].splits[s]);
       }
       const uint32_t* ids = id_chunk_.data();
-      if (count > 1) {
+      if (columns_.size() > 1) {
         for (size_t i = 0; i < static_cast<size_t>(rows); ++i)
-          id_lane_[i] = id_chunk_[i * count + c];
+          std::copy_n(&id_chunk_[i * keys_ + at], h, &id_lane_[i * h]);
         ids = id_lane_.data();
       }
-      columns_[c].ids.write(first * 4, bytes_of(ids, rows));
+      const auto keys = static_cast<int64_t>(h);
+      columns_[c].ids.write(4 * first * keys, bytes_of(ids, rows * keys));
     }
   }
 
-  // Counts the values of rows [begin, end) of the chunk. All training rows are counted.
+  // count_ids() without kNoKey.
+  void count_present(const uint32_t* ids, size_t count, const BudgetArray<uint32_t>& counts) {
+    if (present_.empty()) return count_ids(ids, count, counts);
+    const auto end = std::copy_if(ids, ids + count, present_ids_.begin(),
+                                  [](uint32_t id) { return id != kNoKey; });
+    count_ids(present_ids_.data(), static_cast<size_t>(end - present_ids_.begin()), counts);
+  }
+
+  // Counts rows [begin, end) of the chunk whose value is missing, or with one that is unknown. All
+  // training rows are counted.
   void count_values(size_t column, int64_t begin, int64_t end, data::SplitValues& values) const {
     const auto known = static_cast<uint32_t>(std::clamp<int64_t>(recipe_.min_count, 1, kMaxCount));
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-      const size_t i = row * columns_.size() + column;
-      values.missing += chunk_[i] == 0;
-      values.unknown += chunk_[i] != 0 && id_chunk_[i] >= known_ && counts_[id_chunk_[i]] < known;
+      const size_t first = row * keys_ + columns_[column].first;
+      values.missing += chunk_[first] == 0;
+      bool unknown = false;
+      for (size_t i = first; i < first + columns_[column].hotness; ++i)
+        unknown |= chunk_[i] != 0 && !is_absent(chunk_[i]) && id_chunk_[i] >= known_ &&
+                   counts_[id_chunk_[i]] < known;
+      values.unknown += unknown;
     }
   }
 
@@ -312,14 +361,19 @@ class Numbering {
   // A chunk of a column's ids.
   void renumber(const ReadFile& written, const FinalIds& final, int64_t first, int64_t rows,
                 NumberedColumn& column) {
-    const auto size = static_cast<size_t>(rows);
-    written.read(first * 4, std::as_writable_bytes(std::span(id_chunk_).first(size)));
+    const size_t h = column.hotness, size = static_cast<size_t>(rows) * h;
+    const int64_t place = 4 * first * static_cast<int64_t>(h);
+    written.read(place, std::as_writable_bytes(std::span(id_chunk_).first(size)));
     for (size_t i = 0; i < size; ++i) {
-      if (i + kIdsAhead < size) __builtin_prefetch(&final.of[id_chunk_[i + kIdsAhead]]);
+      if (h > 1 && id_chunk_[i] == kNoKey) continue;
+      if (h == 1 && i + kIdsAhead < size) __builtin_prefetch(&final.of[id_chunk_[i + kIdsAhead]]);
       id_chunk_[i] = final.of[id_chunk_[i]];
     }
-    for (size_t i = 0; i < train_rows(first, rows); ++i) column.other += id_chunk_[i] == 0;
-    column.ids.write(first * 4, bytes_of(id_chunk_.data(), rows));
+    for (size_t i = 0; i < train_rows(first, rows) * h; i += h) {
+      const uint32_t* const of_row = &id_chunk_[i];
+      column.other += std::find(of_row, of_row + h, 0u) != of_row + h;
+    }
+    column.ids.write(place, bytes_of(id_chunk_.data(), static_cast<int64_t>(size)));
   }
 
   // The keys of the ids; `final` as in FinalIds::of, or null.
@@ -336,24 +390,32 @@ class Numbering {
     for (size_t c = 0; c < columns_.size(); ++c) {
       const bool alone = columns_.size() == 1;
       const BudgetArray<uint32_t> own(budget_, alone ? 0 : static_cast<size_t>(size));
-      if (!alone) count_column(task_.columns[c].ids, own);
+      if (!alone) count_column(task_.columns[c], own);
       const uint32_t* const of_column = alone ? counts.data() : own.data();
       PlacedFile(task_.columns[c].counts, 0).write(0, bytes_of(of_column, size));
-      data::ManifestColumn& column =
-          result.emplace_back(column_statistics(task_.train_rows, of_column, size));
+      data::ManifestColumn& column = result.emplace_back(
+          column_statistics(values_of(columns_[c], of_column, size), of_column, size));
       column.vocabulary = vocabulary;
       column.splits = columns_[c].splits;
     }
     return result;
   }
 
+  // Values of a column's training rows.
+  [[nodiscard]] int64_t values_of(const NumberedColumn& column, const uint32_t* counts,
+                                  int64_t size) const {
+    return column.hotness == 1 ? task_.train_rows
+                               : std::accumulate(counts, counts + size, int64_t{0});
+  }
+
   // Counts each id in the column's training rows.
-  void count_column(const std::string& ids_path, const BudgetArray<uint32_t>& counts) {
-    const ReadFile ids(ids_path);
-    for (int64_t at = 0; at < task_.train_rows; at += kChunkValues) {
-      const auto rows = static_cast<size_t>(std::min(kChunkValues, task_.train_rows - at));
-      ids.read(at * 4, std::as_writable_bytes(std::span(id_chunk_).first(rows)));
-      count_ids(id_chunk_.data(), rows, counts);
+  void count_column(const ColumnFiles& column, const BudgetArray<uint32_t>& counts) {
+    const ReadFile ids(column.ids);
+    const int64_t all = task_.train_rows * column.hotness;
+    for (int64_t at = 0; at < all; at += kChunkValues) {
+      const auto size = static_cast<size_t>(std::min(kChunkValues, all - at));
+      ids.read(at * 4, std::as_writable_bytes(std::span(id_chunk_).first(size)));
+      count_present(id_chunk_.data(), size, counts);
     }
   }
 
@@ -372,11 +434,15 @@ class Numbering {
   const TableTask& task_;
   MemoryBudget& budget_;
   std::vector<NumberedColumn> columns_;
+  size_t keys_ = 0;  // of a row
   KeyDictionary<Key> dictionary_;
   int64_t known_ = 0;              // ids of NumberingRecipe::known_keys
   BudgetArray<uint32_t> counts_;   // [id], in order of first appearance
   std::vector<Key> chunk_, lane_;  // keys of rows; of one column, if there are several
   Ids id_chunk_, id_lane_;
+  // The keys of a chunk that are there, and their ids; not used where each column has one.
+  std::vector<Key> present_;
+  Ids present_ids_;
 };
 
 template <typename Key>
@@ -396,8 +462,8 @@ std::vector<data::ManifestColumn> number_keys(const NumberingRecipe& recipe, con
 
 std::vector<data::ManifestColumn> number_table(const NumberingRecipe& recipe, const TableTask& task,
                                                MemoryBudget& budget) {
-  HLITE_CHECK(!task.columns.empty() && columns_of(task) <= kChunkValues, "{} columns",
-              columns_of(task));
+  HLITE_CHECK(!task.columns.empty() && keys_of_row(task) <= kChunkValues, "{} keys of a row",
+              keys_of_row(task));
   return task.key_bytes == 8 ? number_keys<uint64_t>(recipe, task, budget)
                              : number_keys<uint32_t>(recipe, task, budget);
 }

@@ -10,7 +10,8 @@
 //   known_keys       with the first two: these come first, in their order, however often they occur
 //
 // Columns that share a vocabulary count as one whose values are those of row 0 in the order of the
-// columns, then those of row 1, and so on.
+// columns, then those of row 1, and so on. A column of several keys counts likewise; kAbsentKey is
+// no value and gets kNoKey.
 //
 // One pass over the columns gives ids in order of first appearance and counts; recipes that need
 // counts first take a second one over the ids. All memory is taken from a budget.
@@ -57,11 +58,12 @@ struct SplitRows {
 
 // Files of a column, by path.
 struct ColumnFiles {
-  std::string keys;  // key_bytes a row
-  // Written (ids over a file that may be there already): uint32 a row; uint32 an id, how many of
-  // the column's training rows have it (saturating).
+  std::string keys;  // key_bytes a key
+  // Written (ids over a file that may be there already): uint32 a key; uint32 an id, how many of
+  // the keys of the column's training rows are it (saturating).
   std::string ids, counts;
-  int slot = 0;  // for FinishKeys
+  int slot = 0;         // for FinishKeys
+  int64_t hotness = 1;  // keys of a row; several of 8 bytes alone, of which some may be kAbsentKey
 };
 
 struct TableTask {
@@ -104,8 +106,8 @@ int64_t number_known_keys(const NumberingRecipe& recipe, int slot, const std::st
 uint64_t vocabulary_term(uint64_t key, uint32_t id);
 std::string vocabulary_digits(uint64_t sum);
 std::string hashed_vocabulary(const NumberingRecipe& recipe);
-// Sets rows, distinct and top_share.
-data::ManifestColumn column_statistics(int64_t train_rows, const uint32_t* counts, int64_t size);
+// Sets rows, distinct and top_share. `values`: the sum of the counts.
+data::ManifestColumn column_statistics(int64_t values, const uint32_t* counts, int64_t size);
 
 // Returns the statistics of each column but for `name` and `missing`. Throws TableOutOfBudget,
 // DataError for more than 2^32 - 2 distinct keys, FileError.

@@ -83,19 +83,26 @@ nlohmann::ordered_json output_json(const OutputOptions& options) {
 }
 
 std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape) {
+  if (!options.multi_hot.empty() && !shape.hotness.empty())
+    raise<ConfigError>(
+        "--multi-hot {}: expected none with columns of several values (\"separator\" in the "
+        "schema), whose lists are the rows' own",
+        options.multi_hot);
+  if (!shape.hotness.empty()) return shape.hotness;
   if (options.multi_hot.empty()) return std::vector<int64_t>(static_cast<size_t>(shape.slots), 1);
   return parse_hotness(options.multi_hot, shape.slots);
 }
 
 void describe_output(const OutputOptions& options, const RowShape& shape,
                      data::Manifest& manifest) {
-  const bool multi_hot = !options.multi_hot.empty();
+  const bool drawn = !options.multi_hot.empty(), multi_hot = drawn || !shape.hotness.empty();
   manifest.dense_dim = shape.features();
   manifest.real_label = shape.real_label;
   manifest.sample_weight = shape.weighted;
   manifest.hotness = output_hotness(options, shape);
+  manifest.fixed_length = shape.hotness.empty();
   manifest.slot_tables = shape.slot_tables;
-  if (multi_hot)
+  if (drawn)
     manifest.rules.push_back(
         {"multi-hot lists", fmt::format("{}, seed {}", options.multi_hot, options.seed)});
   switch (options.format) {

@@ -33,13 +33,14 @@ struct OutputOptions {
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 // Sets what `options` decide about a data set of rows of this shape: format, float_label,
-// float_dense, dense_dim, hotness, slot_tables. Throws ConfigError for sizes that do not fit.
+// float_dense, dense_dim, hotness, fixed_length, slot_tables. Throws ConfigError for sizes that do
+// not fit.
 void describe_output(const OutputOptions& options, const RowShape& shape, data::Manifest& manifest);
 
 // Returns what decides the bytes, for the manifest's options.
 nlohmann::ordered_json output_json(const OutputOptions& options);
 
-// Keys of each slot: all 1 without --multi-hot. Throws ConfigError.
+// Keys of each slot: those of the rows, or of --multi-hot. Throws ConfigError.
 std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape);
 
 // Throws ConfigError if the file of --write-config exists: its owner may have changed it.

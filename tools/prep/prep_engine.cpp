@@ -193,7 +193,7 @@ bool PrepEngine::fits_one_pass(const NumberingRecipe& recipe) const {
   const auto has_later_split = [](const PrepInput& input) { return input.role == "val+test"; };
   const auto& inputs = options_.inputs;
   return layout_.dense_bytes == 4 && layout_.key_bytes == 4 && layout_.slot_tables.empty() &&
-         recipe.min_count == 0 && !recipe.by_frequency &&
+         layout_.keys.slots() == 0 && recipe.min_count == 0 && !recipe.by_frequency &&
          std::all_of(inputs.begin(), inputs.end(), again) &&
          (recipe.hash_range == 0 || std::none_of(inputs.begin(), inputs.end(), has_later_split));
 }
@@ -305,8 +305,8 @@ bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<i
   task.train_rows = rows_of("train");
   task.others.assign(split_rows_.begin() + 1, split_rows_.end());
   for (const int slot : slots)
-    task.columns.push_back(
-        {key_column(slot), slot_file("ids", slot), slot_file("counts", slot), slot});
+    task.columns.push_back({key_column(slot), slot_file("ids", slot), slot_file("counts", slot),
+                            slot, layout_.hotness(slot)});
   task.keys_of_ids = slot_file("keys", slots.front());
   task.progress = [&](int64_t values) {
     at_point("number");
@@ -348,13 +348,13 @@ void PrepEngine::number(const NumberingRecipe& recipe, std::vector<SplitRows> sp
   split_rows_ = std::move(splits);
   if (done_.one_pass) count_split_values(recipe);
   std::vector<std::vector<int>> todo, alone;
-  int64_t columns = 0;
+  int64_t keys = 0;  // of a row
   for (const std::vector<int>& slots : slots_of_tables(layout_.slots, layout_.slot_tables)) {
     if (done_.columns.contains(slots.front())) continue;
     todo.push_back(slots);
-    columns += std::ssize(slots);
+    for (const int slot : slots) keys += layout_.hotness(slot);
   }
-  progress_.begin("numbering", columns * done_.parse.rows);
+  progress_.begin("numbering", keys * done_.parse.rows);
   MemoryBudget memory(options_.numbering_bytes > 0 ? options_.numbering_bytes : budget());
   pool_.run(std::ssize(todo), [&](int64_t i, int) {
     const std::vector<int>& slots = todo[static_cast<size_t>(i)];
@@ -437,7 +437,8 @@ void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
                        .dense_is_float = static_cast<bool>(finish),
                        .slot_tables = layout_.slot_tables,
                        .real_label = layout_.real_label,
-                       .weighted = layout_.weighted};
+                       .weighted = layout_.weighted,
+                       .hotness = layout_.keys.hotness};
   std::unique_ptr<const RowSource> rows;
   if (done_.one_pass)
     rows = std::make_unique<StoredRows>(stored_rows(split));

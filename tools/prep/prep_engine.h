@@ -58,7 +58,7 @@ class PrepEngine {
   // Values of dense column k, from all rows: RowLayout::dense_bytes each.
   [[nodiscard]] ReadFile dense_column(int k) const { return ReadFile(column(1 + k)); }
   // What the first stage stored for a slot, until number() has numbered it: RowLayout::key_bytes
-  // each.
+  // a key.
   [[nodiscard]] ReadFile stored_keys(int slot) const { return ReadFile(key_column(slot)); }
   // What the caller has measured on these columns, which a resumed run finds again; null: nothing.
   [[nodiscard]] const nlohmann::ordered_json& kept() const { return done_.fitted; }

@@ -7,6 +7,7 @@
 #include "data_reader/norm_format.h"
 #include "data_reader/raw_format.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/no_key.h"
 
 namespace hlite::tools {
 namespace {
@@ -64,7 +65,19 @@ void RowEncoder::put_keys(const uint32_t* row, uint32_t* out) const {
   if (multi_hot_)
     multi_hot_->expand(ids(row), out);
   else
-    copy_words(ids(row), shape_.slots, out);
+    copy_words(ids(row), shape_.keys(), out);
+}
+
+int64_t RowEncoder::close_up(std::span<uint32_t> keys, std::span<int32_t> nnz) const {
+  int64_t present = 0, column = 0;
+  for (size_t slot = 0; slot < nnz_.size(); ++slot) {
+    const int64_t before = present;
+    for (int32_t i = 0; i < nnz_[slot]; ++i, ++column)
+      if (const uint32_t key = keys[static_cast<size_t>(column)]; key != kNoKey)
+        keys[static_cast<size_t>(present++)] = key;
+    nnz[slot] = static_cast<int32_t>(present - before);
+  }
+  return present;
 }
 
 const uint32_t* RowEncoder::dense_words(const uint32_t* rows, int64_t count,
@@ -103,12 +116,15 @@ void RowEncoder::encode_norm(const uint32_t* rows, int64_t count,
   std::vector<uint32_t> scratch, keys(static_cast<size_t>(keys_));
   const uint32_t* words = dense_words(rows, count, scratch);
   std::vector<float> dense(D);
+  std::vector<int32_t> nnz = nnz_;
   out.reserve(static_cast<size_t>(count * row_bytes_));
   for (int64_t i = 0; i < count; ++i, rows += shape_.words(), words += D) {
     const float label = this->label(rows);
     if (D > 0) std::memcpy(dense.data(), words, D * sizeof(float));
     put_keys(rows, keys.data());
-    data::append_norm_sample(norm_sum_, {&label, 1}, dense, nnz_, keys, out);
+    const int64_t present = shape_.hotness.empty() ? keys_ : close_up(keys, nnz);
+    data::append_norm_sample(norm_sum_, {&label, 1}, dense, nnz,
+                             std::span(keys).first(static_cast<size_t>(present)), out);
   }
 }
 

@@ -38,12 +38,14 @@ class RowEncoder {
   [[nodiscard]] float label(const uint32_t* row) const;
   // The keys of a row.
   void put_keys(const uint32_t* row, uint32_t* out) const;
+  // Takes kNoKey out of a row's keys, and counts those of each slot. Returns how many are left.
+  int64_t close_up(std::span<uint32_t> keys, std::span<int32_t> nnz) const;
 
   OutputFormat format_;
   bool norm_sum_;
   RowShape shape_;
   std::optional<MultiHot> multi_hot_;
-  std::vector<int32_t> nnz_;  // of each slot
+  std::vector<int32_t> nnz_;  // [slots] keys that a row has, at most
   int64_t keys_ = 0, row_bytes_ = 0;
   bool float_label_, float_dense_;
 };

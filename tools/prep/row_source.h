@@ -4,21 +4,32 @@
 
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
 namespace hlite::tools {
 
-// A row is 1 + dense + slots 32-bit words: the label (0 or 1, an integer, or float32 if
-// real_label), the dense values (int32, or float32 where dense_is_float), one id a slot. If
-// weighted, the first dense value is the weight of the row: formats have it after the label.
+// A row is 1 + dense + keys() 32-bit words: the label (0 or 1, an integer, or float32 if
+// real_label), the dense values (int32, or float32 where dense_is_float), the ids of one slot after
+// the other: one, or as many as `hotness` says, of which the last ones may be kNoKey. If weighted,
+// the first dense value is the weight of the row: formats have it after the label.
 struct RowShape {
   int dense = 0;
   int slots = 0;
   bool dense_is_float = false;
   std::vector<int64_t> slot_tables = {};  // slot_tables.h
   bool real_label = false, weighted = false;
-  [[nodiscard]] int words() const { return 1 + dense + slots; }
+  std::vector<int64_t> hotness = {};  // [slots] most ids; empty: one each
+  [[nodiscard]] int hotness_of(int slot) const {
+    return hotness.empty() ? 1 : static_cast<int>(hotness[static_cast<size_t>(slot)]);
+  }
+  [[nodiscard]] int keys() const {
+    return hotness.empty()
+               ? slots
+               : static_cast<int>(std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
+  }
+  [[nodiscard]] int words() const { return 1 + dense + keys(); }
   [[nodiscard]] int features() const { return dense - (weighted ? 1 : 0); }
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "data_reader/text/line_parser.h"
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/error.h"
@@ -16,7 +17,7 @@ namespace hlite::tools {
 
 uint64_t token_key(std::string_view token) {
   const uint64_t hash = XXH3_64bits(token.data(), token.size());
-  return hash == 0 ? 1 : hash;
+  return hash == 0 || hash == data::kAbsentKey ? 1 : hash;
 }
 
 std::string category_of_line(std::string_view line) {

@@ -10,7 +10,7 @@
 
 namespace hlite::tools {
 
-// XXH3 (64 bits) of the category; 1 in place of 0.
+// XXH3 (64 bits) of the category; 1 in place of 0 and kAbsentKey (data_reader/text/line_parser.h).
 uint64_t token_key(std::string_view token);
 
 // A line of a vocabulary of texts to the category.

@@ -91,8 +91,9 @@ class Column:
             return DATE
         wrong = [value for value in present if not isinstance(value, (str, bytes, bool, int, float, np.generic))]
         if wrong:
+            joined = "; several values are one text with a separator between them (\"|\".join(values))"
             raise TypeError(f"{self._place}: each value (argument must be a string or a number): expected a string or a "
-                            f"number, found {type(wrong[0]).__name__}")
+                            f"number, found {type(wrong[0]).__name__}{joined if hasattr(wrong[0], '__len__') else ''}")
         if not len(present):
             return EMPTY
         return NUMBER if all(_is_number(value) for value in present) else CATEGORY

@@ -1,5 +1,7 @@
 // Blocks of raw records.
+#include "tests/data_reader/raw_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
 #include "tools/inspect/rows.h"
 
 namespace hlite::tools {
@@ -26,6 +28,24 @@ TEST_CASE("blocks are all rows, or lie at even distances with the first and the 
     CHECK(end == 100003);
     CHECK(rows <= wanted);
     CHECK(rows > wanted / 2);
+  }
+}
+
+TEST_CASE("a key that a record lacks is a missing one, if the number of keys varies") {
+  test::RawShape shape{.dense = 1, .slot_rows = {5, 9}, .hotness = {2, 1}};
+  std::vector<uint32_t> words = test::raw_words(shape, 3);
+  words[3] = kNoKey;  // the second key of the first sample
+  const test::TemporaryDirectory folder;
+  test::write_text(folder / "f.bin", test::raw_text(words));
+  for (const bool varying : {false, true}) {
+    shape.varying = varying;
+    const auto rows = raw_rows(folder / "f.bin", data::RawFormat::from(shape.config()), 3, 1);
+    CHECK(rows->schema().keys_may_miss == varying);
+    RowChunk chunk;
+    REQUIRE(rows->next(chunk));
+    REQUIRE(chunk.keys.size() == 9);
+    CHECK(chunk.keys[1] == (varying ? kMissingKey : kNoKey));
+    for (const size_t at : {0, 2, 3, 8}) CHECK(chunk.keys[at] == words[2 + at + at / 3 * 2]);
   }
 }
 
