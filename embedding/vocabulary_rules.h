@@ -20,9 +20,9 @@ namespace hlite::embedding {
 struct Admission {
   AdmissionType type = AdmissionType::kAll;
   int64_t threshold = 1;
-  // For kCount: keys of a rank that are counted; 0: as many as its tables have rows.
+  // Keys of a rank that kCount counts; 0: as many as its tables have rows.
   int64_t capacity = 0;
-  // For kBloom: keys of all ranks that the filter is sized for, and the share of new keys whose
+  // Keys of all ranks that kBloom's filter is sized for, and the share of new keys whose
   // count is too high then.
   int64_t expected_keys = 1;
   double false_positive = 0.01;
@@ -41,7 +41,7 @@ struct Eviction {
 
 enum class WhenFull {
   kError,    // the run ends
-  kEvict,    // the rows that were used least recently make room
+  kEvict,    // the least recently used rows are removed
   kDefault,  // new keys get no row
 };
 
@@ -59,9 +59,9 @@ struct VocabularyRules {
   }
 };
 
-// Shares of WhenFull::kEvict: rows leave once more than kFullShare of them are taken, until
-// kRoomyShare of them are.
-inline constexpr double kFullShare = 0.9, kRoomyShare = 0.8;
+// Shares of WhenFull::kEvict: rows leave once more than kMaxFillShare of them are taken, until
+// kTargetFillShare of them are.
+inline constexpr double kMaxFillShare = 0.9, kTargetFillShare = 0.8;
 
 // Declares the keys of a hash embedding's sparse_embedding_hparam.
 void declare(config::Block& s, VocabularyRules& rules);
