@@ -98,7 +98,7 @@ void declare_number_kinds(Block& s, DataConfig& data) {
               "expected true, as nnz_per_slot has slots of several keys, found false");
     if (both && param.is_dense_float == false)
       fail_at(*s.at("async_param").find("is_dense_float"),
-              "expected true beside \"float_label_dense\": true, found false");
+              "expected true with \"float_label_dense\": true, found false");
     const bool floats_by_default = multi_hot || param.multi_hot_reader == true;
     data.float_label = both;
     data.float_dense = s.has("float_label_dense") ? both : floats_by_default;
@@ -129,7 +129,7 @@ void declare_keys(Block& s, DataConfig& data) {
   s.integer("oov_key", &data.key_policy.oov_key, {0, int64_t{kNoKey} - 1},
             "Extension: the key used by `\"key_policy\": \"oov\"`.");
   if (s.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
-    s.refuse("oov_key", "expected \"key_policy\": \"oov\" beside it");
+    s.refuse("oov_key", "key_policy \"oov\" is required with oov_key");
   s.choice("keys", &data.global_keys, {{"local", false}, {"global", true}},
            "Extension: keys of Norm and Parquet files count per slot (`local`), or on over all "
            "tables (`global`), as HugeCTR's do.");
@@ -158,7 +158,7 @@ void declare_columns(Block& s, DataConfig& data) {
   if (!columns) return;
   columns->about("The columns of Parquet files, by name.");
   if (columns->node() && data.format != DataFormat::kParquet)
-    s.refuse("columns", fmt::format("expected \"format\": \"Parquet\" beside it, found {}",
+    s.refuse("columns", fmt::format("format \"Parquet\" is required with columns, found {}",
                                     data_format_name(data.format)));
   const auto names = [&](const char* key, std::vector<std::string>* field, int64_t count,
                          const char* counted, const char* meaning, const Need& need) {

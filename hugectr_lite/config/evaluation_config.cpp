@@ -52,12 +52,11 @@ void declare(Block& s, EvaluationConfig& evaluation, bool evaluates) {
             "`NDCG@k` and `HitRate@k`.");
   if (evaluation.group_slot && none)
     s.refuse("eval_group_slot",
-             "expected GAUC, NDCG@k or HitRate@k in eval_metrics beside it, found none");
+             "GAUC, NDCG@k or HitRate@k in eval_metrics is required with eval_group_slot");
   if (!none && !s.has("eval_group_slot"))
     s.refuse(
         "eval_metrics",
-        fmt::format("expected eval_group_slot beside {}, the slot whose key says which samples "
-                    "belong together, found none",
+        fmt::format("eval_group_slot, the slot whose key groups the samples, is required with {}",
                     grouped->name));
   if (auto block = s.object("lr_plateau",
                             "Extension: lowers learning rates when a metric stops improving.")) {
@@ -82,7 +81,7 @@ void declare(Block& s, EvaluationConfig& evaluation, bool evaluates) {
   }
   for (const char* key : {"lr_plateau", "early_stop"})
     if (s.has(key) && !evaluates)
-      s.refuse(key, "expected eval_every_epochs or eval_interval beside it, found neither");
+      s.refuse(key, "eval_every_epochs or eval_interval is required with it");
 }
 
 }  // namespace hlite::config

@@ -68,17 +68,16 @@ void declare_schedule(Block& s, OptimizerType type, LrSchedule& schedule) {
 // A decay with half of its keys would set the rate to 0 in one step, or never start.
 void check_decay(Block& s, const LrSchedule& schedule) {
   if (schedule.decay_start > 0 && !s.has("decay_steps"))
-    s.refuse("decay_start", "expected decay_steps, the length of the decay, beside it, found none");
+    s.refuse("decay_start", "decay_steps, the length of the decay, is required with decay_start");
   for (const char* key : {"decay", "decay_steps", "decay_power", "decay_rate", "end_lr"})
-    if (s.has(key) && !s.has("decay_start"))
-      s.refuse(key, "expected decay_start beside it, found none");
+    if (s.has(key) && !s.has("decay_start")) s.refuse(key, "decay_start is required with it");
   const bool exponential = schedule.decay == LrDecay::kExponential;
   if (schedule.decay != LrDecay::kPolynomial && s.has("decay_power"))
-    s.refuse("decay_power", "expected decay \"polynomial\" beside it, found another");
+    s.refuse("decay_power", "decay \"polynomial\" is required with decay_power");
   if (!exponential && s.has("decay_rate"))
-    s.refuse("decay_rate", "expected decay \"exponential\" beside it, found another");
+    s.refuse("decay_rate", "decay \"exponential\" is required with decay_rate");
   if (exponential && !s.has("decay_rate"))
-    s.refuse("decay", "expected decay_rate, the factor of the decay, beside it, found none");
+    s.refuse("decay", "decay_rate, the factor of the decay, is required with it");
   if (schedule.decay_start > 0 && schedule.base > 0 && schedule.end > schedule.base)
     s.expected("end_lr", fmt::format("at most learning_rate ({})", schedule.base));
 }
@@ -102,7 +101,7 @@ void declare_rule(Block& s, OptimizerConfig& optimizer) {
       declare_weight_decay(s, rule);
       if (rule.weight_decay > 0 && optimizer.atomic_update)
         s.refuse("weight_decay",
-                 "expected no weight_decay beside atomic_update, which adds gradients without "
+                 "weight_decay cannot be combined with atomic_update, which adds gradients without "
                  "reading the weights");
       break;
     case OptimizerType::kMomentum:
@@ -182,7 +181,7 @@ void declare(Block& s, OptimizerConfig& optimizer) {
   for (const TypeName& type : kTypes) of_another |= chosen != &type && s.has(type.hparam);
   for (const TypeName& type : kTypes) {
     if (chosen && chosen != &type && s.has(type.hparam))
-      s.refuse(type.hparam, fmt::format("expected only {} beside type \"{}\", found {}",
+      s.refuse(type.hparam, fmt::format("expected only {} with type \"{}\", found {}",
                                         chosen->hparam, chosen->name, type.hparam));
     if (s.node() && chosen != &type) {
       s.accept(type.hparam, "");

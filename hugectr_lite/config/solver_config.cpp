@@ -240,7 +240,7 @@ void declare_auc_threshold(Block& s, SolverConfig& solver) {
   if (solver.auc_target)
     s.refuse("auc_threshold", "expected auc_threshold or \"AUC:x\" in eval_metrics, found both");
   if (!solver.metric_auc)
-    s.refuse("auc_threshold", "expected \"AUC\" in eval_metrics beside it, found none");
+    s.refuse("auc_threshold", "\"AUC\" in eval_metrics is required with auc_threshold");
   if (*threshold < 1) solver.auc_target = threshold;
 }
 
@@ -265,9 +265,9 @@ void declare_precision(Block& s, SolverConfig& solver) {
       "Extension: number format of activations and their gradients. `fp16` needs a GPU.",
       otherwise("`\"fp32\"`, or `\"fp16\"` with `mixed_precision`"));
   if (given && solver.mixed_precision && solver.precision == FloatType::kFloat)
-    s.refuse("precision", "expected \"bf16\" or \"fp16\" beside mixed_precision, found \"fp32\"");
+    s.refuse("precision", "expected \"bf16\" or \"fp16\" with mixed_precision, found \"fp32\"");
   if (given && solver.enable_tf32_compute && solver.precision != FloatType::kFloat)
-    s.refuse("precision", fmt::format("expected \"fp32\" beside enable_tf32_compute, found \"{}\"",
+    s.refuse("precision", fmt::format("expected \"fp32\" with enable_tf32_compute, found \"{}\"",
                                       float_type_name(solver.precision)));
 }
 
@@ -393,8 +393,7 @@ void declare(Block& s, SolverConfig& solver) {
       "its labels to `<prefix>label`, a line for each sample; the next evaluation replaces them.",
       otherwise("none are written"));
   if (!solver.export_predictions_prefix.empty() && !solver.evaluates())
-    s.refuse("export_predictions_prefix",
-             "expected eval_interval or eval_every_epochs beside it, found neither");
+    s.refuse("export_predictions_prefix", "eval_interval or eval_every_epochs is required with it");
   for (const char* key : kModelFileKeys) {
     std::vector<std::string> files;
     s.strings(key, &files, kModelFiles, otherwise("none"));

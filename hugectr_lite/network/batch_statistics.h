@@ -1,5 +1,5 @@
-// The common part of layers whose columns are normalized over the batch of all ranks: BatchNorm and
-// PReLU_Dice. In training the batch's mean and variance, in evaluation running ones, which begin
+// The common part of layers that normalize columns over the batch of all ranks: BatchNorm and
+// PReLU_Dice. Training uses the batch's mean and variance. Evaluation uses running ones, which begin
 // with 0 and 1 and follow the batches.
 #pragma once
 
@@ -36,7 +36,7 @@ class BatchStatistics {
   void emit_running(plan::Plan& plan, const LayerIo& io, const std::string& layer,
                     double factor) const;
 
-  // Used in steps. This rank's rows: This rank's rows:
+  // The functions below are for steps. Returns this rank's rows of a buffer, [v.batch * m, n].
   template <typename T>
   [[nodiscard]] Matrix<T> rows(const StepViews<T>& v, BufferId id) const {
     return matrix<T>(v.buffers, id, v.batch * sample_rows_, n_);
@@ -57,7 +57,7 @@ class BatchStatistics {
   [[nodiscard]] ops::ColumnStatistics get(const StepViews<T>& v) const {
     return {v.buffers.template data<float>(fixed_), n_};
   }
-  // The batch's, or the running ones.
+  // Computes the statistics that normalize: in training the batch's, in evaluation the running ones.
   template <typename T>
   [[nodiscard]] ops::ColumnStatistics make(const StepViews<T>& v, Phase phase) const {
     const ops::ColumnStatistics made = get(v);
@@ -67,7 +67,7 @@ class BatchStatistics {
       ops::running_statistics(v.exec, running(v), epsilon_, made);
     return made;
   }
-  // Takes the means of the gradients of all ranks.
+  // Adds the means of the gradients of all ranks to the statistics.
   template <typename T>
   [[nodiscard]] ops::ColumnStatistics with_gradient_means(const StepViews<T>& v) const {
     const ops::ColumnStatistics made = get(v);
@@ -76,11 +76,12 @@ class BatchStatistics {
   }
 
  private:
+  // The sums of all ranks, [ranks, 2, n].
   template <typename T>
   [[nodiscard]] View<double, 3> all(const StepViews<T>& v, const RankSums& of) const {
     return {v.buffers.template data<double>(of.all), ranks_, 2, n_};
   }
-  // Takes the sums of all ranks.
+  // Number of rows over which statistics are taken: those of all ranks.
   template <typename T>
   [[nodiscard]] int64_t batch_rows(const StepViews<T>& v) const {
     return v.context.mean_over() * sample_rows_;

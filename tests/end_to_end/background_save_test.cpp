@@ -116,7 +116,7 @@ TEST_CASE("a snapshot written in the background equals the checkpoint of a run t
                           {"--save", runs / "inline_40"});
     check_same_checkpoint(runs / "snap_40", runs / "inline_40");
     // A save evicts rows of hash tables, so the final weights depend on the snapshots.
-    if (changes.empty() || changes.back() == kHashTables) continue;
+    if (!changes.empty() && changes.back() == kHashTables) continue;
     runs.run_successfully({"solver.max_iter=50", "solver.snapshot=0"},
                           {"--save", runs / "inline_50"});
     check_same_checkpoint(runs / "background", runs / "inline_50");

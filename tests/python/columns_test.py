@@ -339,7 +339,7 @@ class ColumnsTest(unittest.TestCase):
                 (hl.ConfigError, "categorical\\[0\\].date.parts", {"categorical": [{"column": "when", "date": {
                     "format": "%Y", "parts": ["age"]}}]}),
                 (TypeError, "X: column when: expected numbers, text or booleans", {"dense": [{"column": "when"}]}),
-                (hl.ConfigError, "categorical\\[1\\].separator: expected \"max_values\" beside it",
+                (hl.ConfigError, "categorical\\[1\\].separator: \"max_values\", the maximum number of values in a field, is required with it",
                  {"categorical": [{"column": "n", "buckets": [1]}, {"column": "when", "separator": "|"}]})):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 hl.Classifier(columns=columns).fit(frame, label)

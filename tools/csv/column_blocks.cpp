@@ -176,12 +176,13 @@ void declare_list(Block& s, CategoryColumn& category, const ColumnRules& rules) 
   const bool separated = s.has("separator");
   for (const char* key : {"max_values", "truncate"})
     if (s.has(key) && !separated)
-      s.refuse(key, "expected \"separator\" beside it, the text between the values of a field");
+      s.refuse(key, "\"separator\", the text between the values of a field, is required with it");
   if (!separated) return;
   if (s.has("date"))
     s.refuse("separator", "expected a date or a field of several values, found both");
   if (!s.has("max_values"))
-    s.refuse("separator", "expected \"max_values\" beside it, the most values that a field has");
+    s.refuse("separator",
+             "\"max_values\", the maximum number of values in a field, is required with it");
   category.list = std::move(list);
 }
 

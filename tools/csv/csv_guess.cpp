@@ -286,11 +286,11 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
     left_out.insert(columns.find("--split-time, --split-group", column));
   const Features features = features_of(columns, label.column, left_out);
   if (features.categorical.empty())
-    raise<DataError>("{}: expected a column beside the label that can be a feature, found none{}",
-                     train,
-                     features.left_out.empty()
-                         ? ""
-                         : fmt::format(" (left out: {})", fmt::join(features.left_out, ", ")));
+    raise<DataError>(
+        "{}: expected a column other than the label that can be a feature, found none{}", train,
+        features.left_out.empty()
+            ? ""
+            : fmt::format(" (left out: {})", fmt::join(features.left_out, ", ")));
 
   std::set<std::string> comments(sample.comments().begin(), sample.comments().end()), missing;
   for (size_t c = 0; c < columns.count(); ++c)

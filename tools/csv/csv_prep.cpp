@@ -43,7 +43,7 @@ void check(const CsvPrepOptions& options) {
         "validation rows from the training files, found {}",
         options.val[0]);
   if (!options.test.empty() && options.split.test_share > 0)
-    raise<ConfigError>("--test: expected no files beside --test-share, found {}", options.test[0]);
+    raise<ConfigError>("--test: expected no files with --test-share, found {}", options.test[0]);
 }
 
 ordered_json describe_split(const RowSplit& split) {

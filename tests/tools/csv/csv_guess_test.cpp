@@ -247,7 +247,7 @@ TEST_CASE("files that no schema fits are refused with what was found") {
   std::string rows;
   for (int i = 0; i < 200; ++i) rows += fmt::format("{},{}\n", i, i % 2);
   check_contains(refusal<DataError>(rows),
-                 {"expected a column beside the label", "left out: 0 (counts the rows)"});
+                 {"expected a column other than the label", "left out: 0 (counts the rows)"});
   check_contains(guess(shop(150, ',', true), {.left_out = {"city"}}).summary,
                  {"city (splits the rows)"});
 }

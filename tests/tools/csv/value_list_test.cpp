@@ -353,11 +353,15 @@ TEST_CASE("lists that cannot be are refused by place") {
   const auto refused = [](const std::string& block) {
     return message_of<ConfigError>([&] { prepared_lists(block, "1,a\n"); });
   };
-  check_contains(refused(R"("separator": "|")"),
-                 {"categorical[0].separator: expected \"max_values\" beside it"});
-  check_contains(refused(R"("max_values": 3)"),
-                 {"categorical[0].max_values: expected \"separator\" beside it"});
-  check_contains(refused(R"("truncate": true)"), {"truncate: expected \"separator\" beside it"});
+  check_contains(
+      refused(R"("separator": "|")"),
+      {"categorical[0].separator: \"max_values\", the maximum number of values in a field, is required with it"});
+  check_contains(
+      refused(R"("max_values": 3)"),
+      {"categorical[0].max_values: \"separator\", the text between the values of a field, is required with it"});
+  check_contains(
+      refused(R"("truncate": true)"),
+      {"truncate: \"separator\", the text between the values of a field, is required with it"});
   check_contains(refused(R"("separator": "", "max_values": 3)"),
                  {"separator: expected the text between the values of a field"});
   for (const char* most : {"1", "1001", "\"3\""})
