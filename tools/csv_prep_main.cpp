@@ -70,7 +70,7 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
   tools::add_run_options(app, options.run);
 }
 
-// Puts a guessed schema beside the results, and a split of its own where none is asked for.
+// Writes a guessed schema next to the results, and a split of its own where none is asked for.
 void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOptions guess) {
   if (!options.schema.empty() || !options.continue_from.empty()) {
     if (!guess.label.empty() || !guess.positive.empty())

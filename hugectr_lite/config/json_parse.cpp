@@ -23,7 +23,7 @@ namespace parsing {
 
 constexpr size_t kShownBytes = 40;
 
-// Position that nlohmann's lexer has read up to. `hit_end`: it asked for a character behind the
+// Position that nlohmann's lexer has read up to. `hit_end`: it asked for a character after the
 // last one.
 struct Cursor {
   std::string_view text;
@@ -233,7 +233,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  // The lexer sees the end of a number only by reading the character behind it.
+  // The lexer sees the end of a number only by reading the character after it.
   bool end_number() {
     end_value();
     if (!cursor_.hit_end) --done_;
@@ -268,7 +268,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     fail_expected_at(start, "an integer that fits in 64 bits with its sign", shown(start));
   }
 
-  // A string that the lexer refused: the last character it read tells why.
+  // A string that the lexer refused: the last character it read is the reason.
   [[noreturn]] void fail_string(size_t start, const char* expected) {
     if (cursor_.hit_end) fail_expected_at(start, expected, "a string without an end");
     const size_t bad = cursor_.consumed - 1;

@@ -38,7 +38,7 @@ std::vector<Segment> split(std::string_view path) {
     segments.push_back({std::string(path.substr(at, end - at)), bracket});
     at = bracket ? end + 1 : end;
     if (at + 1 == path.size() && path[at] == '.') {
-      fail_path(path, "expected a name behind the last dot, found nothing");
+      fail_path(path, "expected a name after the last dot, found nothing");
     }
   }
   if (segments.size() > kMaxJsonDepth) {

@@ -59,7 +59,7 @@ TEST_CASE("a manifest comes back as it was written") {
   check_contains(m.summary(), {"train.bin: 10 rows, label rate 0.40000", "2 tables"});
 }
 
-TEST_CASE("a manifest says if samples may have fewer keys than a slot has room for") {
+TEST_CASE("a manifest says if samples may have fewer keys than a slot can hold") {
   const test::TemporaryDirectory folder;
   Manifest m = example();
   CHECK(m.to_json().find("fixed_length") == std::string::npos);

@@ -94,7 +94,7 @@ std::map<std::string, std::vector<uint32_t>> words_of(ExactCounter& counter) {
 
 }  // namespace
 
-TEST_CASE("keys are counted once a batch, as far as there is room, until they have a row") {
+TEST_CASE("keys are counted once a batch, up to the capacity, until they have a row") {
   for (const int64_t capacity : {1, 2, 13, 64, 1000})
     for (const int64_t steps_to_live : {0, 7}) {
       INFO("capacity " << capacity << ", steps to live " << steps_to_live);

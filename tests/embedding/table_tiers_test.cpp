@@ -112,7 +112,7 @@ TEST_CASE("memory that two batches do not fit into is refused with what they nee
   }
 }
 
-TEST_CASE("tables that are smaller than two batches need room for their rows alone") {
+TEST_CASE("tables that are smaller than two batches need memory for their rows alone") {
   const test::TemporaryDirectory folder;
   TablesSpec spec = tiers_spec();
   spec.layout = SlotLayout({3, 1}, kTierWidth);

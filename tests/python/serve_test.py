@@ -58,7 +58,7 @@ class MissingProgramTest(unittest.TestCase):
         code = "import sys; from hugectr_lite import serve; serve.program = lambda: None; sys.exit(serve.main())"
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=LIMIT)
         self.assertEqual(result.returncode, 2)
-        self.assertIn("expected the program serve beside the package or on PATH, found none", result.stderr)
+        self.assertIn("expected the program serve next to the package or on PATH, found none", result.stderr)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ void declare_column(config::Block& s, CsvColumn& column, bool header);
 // Declares the same of a column that is not the label's.
 void declare_other_column(config::Block& s, CsvColumn& column, const ColumnRules& rules);
 void declare_number(config::Block& s, NumberColumn& number, const ColumnRules& rules);
-// Adds the slots of a block, one but for several parts of a date, behind those that it may cross.
+// Adds the slots of a block, one but for several parts of a date, after those that it may cross.
 void declare_categories(config::Block& s, std::vector<CategoryColumn>& categories,
                         const ColumnRules& rules);
 

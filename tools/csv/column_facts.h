@@ -38,7 +38,7 @@ class ColumnFacts {
   [[nodiscard]] bool never_negative() const { return min_ >= 0; }
   // Values by text, with the rows that have them, if there are few.
   [[nodiscard]] const std::map<std::string, int64_t>& counts() const { return counts_; }
-  // The first text that is no number, and its line, if there is one.
+  // The first text that is not a number, and its line, if there is one.
   [[nodiscard]] const std::string& first_text() const { return first_text_; }
   [[nodiscard]] int64_t first_text_line() const { return first_text_line_; }
   // The spellings of missing values that were found.

@@ -23,10 +23,11 @@ namespace hlite::tools {
 
 // A column of the file.
 struct CsvColumn {
-  int64_t index = -1;                    // -1: to be found in the header by...
-  std::string header_name;               // ...this name
-  std::string name;                      // for messages
-  std::vector<std::string> missing;      // texts that stand for no value, beside the empty one...
+  int64_t index = -1;       // -1: to be found in the header by...
+  std::string header_name;  // ...this name
+  std::string name;         // for messages
+  std::vector<std::string>
+      missing;  // texts that stand for no value, in addition to the empty one...
   std::vector<std::string> own_missing;  // ...and those among them that other columns need not have
 };
 

@@ -60,7 +60,7 @@ struct CsvSchema {
   bool weighted = false;     // the first of `dense` is the weight of the row, 1 in unlabelled lines
   std::vector<Dense> dense;  // files have them in this order: the weight follows the label
   std::vector<CategoryColumn> categorical;
-  std::vector<CsvColumn> carry;  // go beside the scores of lines; no features
+  std::vector<CsvColumn> carry;  // copied next to the scores; not features
 
   // File of a schema that was guessed, for messages about rows that contradict it; "": none.
   std::string guessed_file = {};
@@ -73,7 +73,7 @@ struct CsvSchema {
   // Sets `carry` by names: of the header, or of the schema's columns, or numbers of columns. Throws
   // ConfigError "--carry: ...".
   void set_carry(const std::vector<std::string>& names);
-  // For files that lack the columns of label and weight: those behind them move up. Throws
+  // For files that lack the columns of label and weight: the columns after them move up. Throws
   // ConfigError where the label is to be carried.
   void remove_label();
   // Dense features: `dense` without the weight.

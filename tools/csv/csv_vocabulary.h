@@ -1,4 +1,4 @@
-// The text of every category, in the order of the ids: without it nobody can feed a trained model.
+// The text of every category, in the order of the ids: a trained model cannot be fed without it.
 //
 // The preparation engine keeps hashes of categories only. A second pass over the training files
 // finds the texts: ids are in order of first appearance, so the category that a column waits for is

@@ -23,7 +23,7 @@ struct LabelGuess {
 LabelGuess guess_label(const std::string& file, const std::vector<ColumnFacts>& columns,
                        std::optional<size_t> asked, const std::vector<std::string>& positive);
 
-// Adds the texts of the labels of another file that are known ones with a full stop behind them,
+// Adds the texts of the labels of another file that are known ones followed by a full stop,
 // as in UCI Adult's test file. `name`: of the label's column in the header; "": there is none.
 void add_spellings(const CsvSample& other, const std::string& name, LabelGuess& label);
 

@@ -16,7 +16,7 @@ constexpr int64_t kRowsAtOnce = 1 << 16;
 constexpr int kDigitBits = 8;
 using DigitCounts = std::array<int64_t, 1 << kDigitBits>;
 
-// How many values have each digit behind `shift` bits, of those whose bits before it are one of
+// Counts the values with each digit after `shift` bits, of those whose bits before it are one of
 // `prefixes`, which are sorted. Missing values do not count.
 std::vector<DigitCounts> count_digits(const ByteSource& column, int64_t rows, ThreadPool& pool,
                                       const std::vector<uint64_t>& prefixes, int shift) {

@@ -103,7 +103,7 @@ void BlockParser::finish(const ColumnBlock& block, size_t file, ParsedRows& out)
 
 void BlockParser::keep_good_rows(const ColumnBlock& block, size_t file, ParsedRows& out) const {
   const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
-  // The first bad field of a row is the one that is told.
+  // The first bad field of a row is the one that is reported.
   std::map<int64_t, const std::string*> reasons;
   for (const ParsedColumn& column : block.columns)
     for (const BadField& bad : column.bad) reasons.emplace(bad.row, &bad.reason);

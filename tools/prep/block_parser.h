@@ -43,7 +43,7 @@ class BlockParser {
  public:
   BlockParser(const RowLayout& layout, const PrepOptions& options);
   // Parses the lines of input number `file` that belong to the sample. Stops at more than
-  // max_bad_rows bad ones: nobody goes on after that.
+  // max_bad_rows bad ones: all threads stop after that.
   void parse(const LineBlock& lines, size_t file, const LineParser& parser, ParsedRows& out) const;
   // For rows that are parsed by columns: before, and after all columns are there. finish() leaves
   // the good rows that belong to the sample.

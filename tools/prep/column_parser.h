@@ -1,5 +1,5 @@
 // Columns of a Parquet file to columns of rows, without text between: what a format may bring to
-// the preparation engine beside its lines (row_parser.h). The rows, and what is wrong with them,
+// the preparation engine in place of lines (row_parser.h). The rows, and what is wrong with them,
 // are those of the same values as fields of lines.
 #pragma once
 

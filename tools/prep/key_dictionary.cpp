@@ -56,7 +56,7 @@ typename KeyDictionary<Key>::Place KeyDictionary<Key>::place_of(Key key) const {
   for (size_t b = home(key);; b = (b + 1) & mask_) {
     const Bucket& bucket = buckets[b];
     const unsigned equal = equal_bits(bucket.keys, key);
-    // An empty place looks like key 0, behind the real one.
+    // An empty place looks like key 0, which comes after the real one.
     if (const int at = std::countr_zero(equal); equal != 0 && bucket.ids_plus_1[at] != 0)
       return {b, at, true};
     if (bucket.ids_plus_1[kBucketKeys - 1] != 0) continue;

@@ -1,4 +1,4 @@
-// Memory that several tasks share: whoever wants some takes it here first.
+// Memory that several tasks share: each reserves its share here first.
 #pragma once
 
 #include <atomic>

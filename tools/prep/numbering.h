@@ -96,7 +96,7 @@ class TableOutOfBudget final : public Error {
 
 // Counts ids; the counts stop at 2^32 - 1.
 void count_ids(const uint32_t* ids, size_t count, const BudgetArray<uint32_t>& counts);
-// Makes room for the counts of `size` ids.
+// Grows the counts to `size` ids.
 void grow_to(BudgetArray<uint32_t>& counts, int64_t size);
 // Numbers NumberingRecipe::known_keys of a slot of that name. Returns how many there are.
 template <typename Key>

@@ -120,7 +120,7 @@ void OnePass::add_stored(Slot& slot) {
   }
 }
 
-// Keys that were added behind the first ones.
+// Keys that were added after the first ones.
 void OnePass::note(Slot& slot, size_t before) const {
   auto id = static_cast<uint32_t>(slot.stored) + static_cast<uint32_t>(before);
   for (size_t i = before; i < slot.added.size(); ++i)

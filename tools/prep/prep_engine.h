@@ -73,7 +73,7 @@ class PrepEngine {
 
   // The rows of all splits, under temporary names. Throws what write_split() does; Interrupted.
   void write(const DenseFinish& finish = {});
-  // A finished file of the results beside the splits.
+  // A finished file of the results other than the splits.
   void add(std::unique_ptr<OutputFile> file) { others_.push_back(std::move(file)); }
   // Gives all files their names: the splits, what was added, key_counts.bin with the frequencies of
   // all ids, and the manifest, in which it sets files, sources, columns, slot_sizes and key_counts.

@@ -28,7 +28,7 @@ class RowParser {
   [[nodiscard]] virtual const RowLayout& layout() const = 0;
   // The name of a slot's column in messages and manifests.
   [[nodiscard]] virtual std::string slot_name(int slot) const = 0;
-  // Names of the columns that go beside a row's score, as CSV text; empty: none.
+  // Names of the columns that are copied next to a row's score, as CSV text; empty: none.
   [[nodiscard]] virtual std::string carried_columns() const { return {}; }
   // The form that the lines of a file that is no text should have.
   [[nodiscard]] virtual TextForm text_form() const { return {}; }

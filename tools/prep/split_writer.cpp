@@ -145,8 +145,7 @@ void publish(const std::string& folder, data::Manifest& manifest, std::span<Writ
     manifest.files.push_back(split.file);
     const double rate = split.file.label_rate();
     if (!manifest.real_label && split.file.rows > 0 && (rate == 0 || rate == 1))
-      log::warning("{}: all labels are {}: nothing can be learnt or told from them",
-                   split.file.name, rate);
+      log::warning("{}: all labels are {}: nothing can be learnt from them", split.file.name, rate);
   }
   const std::string path = folder + "/manifest.json";
   OutputFile file(path);

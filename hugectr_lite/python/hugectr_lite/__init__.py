@@ -49,7 +49,7 @@ def __getattr__(name):
 
 
 def _plain(value):
-    """What a config may hold beside JSON's types: numbers and arrays of NumPy, paths."""
+    """What a config may hold in addition to JSON's types: numbers and arrays of NumPy, paths."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     try:

@@ -85,7 +85,7 @@ def _numbers(value, name, null=None):
         raise DataError(f"{name}: expected a number everywhere, found masked ones")
     try:
         array = np.asarray(value)
-        # Numbers of several types, as columns of a DataFrame may be; text in them is no number.
+        # Numbers of several types, as columns of a DataFrame may be; text in them is an error.
         if array.dtype.kind == "O" and not any(isinstance(item, (str, bytes)) for item in array.flat):
             array = np.array(array.tolist())
     except (TypeError, ValueError) as error:

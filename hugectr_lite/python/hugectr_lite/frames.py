@@ -9,7 +9,7 @@ import datetime
 import numpy as np
 
 NUMBER, CATEGORY, EMPTY = "numbers", "text", "no value"  # kinds of a column; EMPTY fits all
-DATE = "date"  # of datetime64 or Python's dates; as a kind of texts() with a format behind it, "date %Y-%m-%d"
+DATE = "date"  # of datetime64 or Python's dates; as a kind of texts() followed by a format, "date %Y-%m-%d"
 
 
 class Frame:
@@ -186,7 +186,7 @@ def _number(value):
 
 
 def _category(value):
-    """A whole number has the same text whatever its type, since pandas makes floats of integers beside a missing one."""
+    """A whole number has the same text whatever its type, since pandas makes floats of integers in a column with a missing one."""
     if isinstance(value, bytes):
         return value.decode()
     return str(int(value)) if isinstance(value, (float, np.floating)) and float(value).is_integer() else str(value)

@@ -3,7 +3,7 @@
     python3 -m hugectr_lite.serve --model checkpoint --port 8080
 
 The program answers in the KServe v2 protocol, with JSON or binary tensors: docs/serve.md. It is looked for where pip puts
-programs, beside the package in a build folder, and on PATH.
+programs, next to the package in a build folder, and on PATH.
 """
 import os
 import shutil
@@ -21,7 +21,7 @@ def program():
 def main():
     found = program()
     if found is None:
-        print("serve: expected the program serve beside the package or on PATH, found none: it is installed with the package "
+        print("serve: expected the program serve next to the package or on PATH, found none: it is installed with the package "
               "(pip install .), or lies in the bin folder of a build", file=sys.stderr)
         return 2
     sys.stdout.flush()

@@ -152,7 +152,7 @@ TEST_CASE("a number may be clipped, and may be the age of a date") {
   CHECK(between.age->other_date.format.text() == "%y");
 }
 
-TEST_CASE("ages that cannot be told are refused") {
+TEST_CASE("ages that cannot be computed are refused") {
   const auto refused = [](const std::string& date, std::string_view message) {
     check_number_refused("{\"column\": 3, \"date\": {" + date + "}}", message);
   };

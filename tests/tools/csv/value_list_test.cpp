@@ -62,7 +62,7 @@ std::string film_lines(int64_t begin, int64_t end) {
     const FilmRow row = film_row(i);
     std::string tags;
     for (const std::string& tag : row.tags) tags += (tags.empty() ? "" : " ::  ") + tag;
-    if (i % 5 == 1) tags += " :: ";  // behind which there is no value
+    if (i % 5 == 1) tags += " :: ";  // after which there is no value
     text += fmt::format("{},\"{}\",{},{},{}\n", row.best, tags, row.liked, row.town, row.year);
   }
   return text;
