@@ -34,7 +34,7 @@ void shard_layer(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
     place.rows_per_lookup = of.rows_per_lookup;
     if (of.keys) place.keys = of.keys;
   }
-  layer.shard_layer(std::move(place), setup.seed);
+  layer.shard(std::move(place), setup.seed);
 }
 
 // A GPU's memory over the host's over a disk.

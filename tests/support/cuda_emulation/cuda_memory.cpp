@@ -102,9 +102,9 @@ cudaError_t allocate_on_device(void** data, size_t bytes, bool of_pool) {
 }
 
 bool inside(const Blocks& blocks, const void* data) {
-  auto predecessors = blocks.upper_bound(data);
-  if (predecessors == blocks.begin()) return false;
-  const auto& [start, block] = *--predecessors;
+  auto next = blocks.upper_bound(data);
+  if (next == blocks.begin()) return false;
+  const auto& [start, block] = *--next;
   return data < static_cast<const std::byte*>(start) + block.bytes;
 }
 

@@ -90,18 +90,17 @@ void Capture::judge_left_out(cudaStream_t stream, const char* next) {
     if (missing.stream != stream) return false;
     const auto& has = clocks[stream];
     bool implied = true;
-    std::string predecessors;
+    std::string later;
     for (const auto& [other, last] : missing.clock) {
       const auto at = has.find(other);
       if (last == 0 || (at != has.end() && at->second >= last)) continue;
       implied = false;
       const size_t piece = nodes[other][static_cast<size_t>(last - 1)];
-      predecessors +=
-          std::string(predecessors.empty() ? "" : ", ") + graph->work->pieces[piece].name;
+      later += std::string(later.empty() ? "" : ", ") + graph->work->pieces[piece].name;
     }
     note_left_out(fmt::format("left out: wait {} of device {}, in a graph of {} for {}: {}",
                               missing.number, device_of(stream), next,
-                              implied ? "what it waits for" : predecessors,
+                              implied ? "what it waits for" : later,
                               implied ? "implied" : "not implied"));
     return true;
   });

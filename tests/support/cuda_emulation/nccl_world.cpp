@@ -107,7 +107,7 @@ NcclLink::Handler NcclWorld::greet(const std::shared_ptr<NcclLink>& link) {
   };
   const auto guest = std::make_shared<Guest>();
   guest->link = link;
-  const auto rendezvous = [guest](const NcclMessage& hello) {
+  const auto answer = [guest](const NcclMessage& hello) {
     const auto identity = read_at<NcclIdentity>(hello.body, 0);
     if (hello.head.kind != static_cast<uint32_t>(Kind::kHello) || !made.contains(identity)) {
       NcclMessage refusal = message(Kind::kRefused, -1);
@@ -120,8 +120,8 @@ NcclLink::Handler NcclWorld::greet(const std::shared_ptr<NcclLink>& link) {
     guest->process = guest->world->processes_++;
     guest->world->attach(guest->link.lock());
   };
-  return {[guest, rendezvous](NcclMessage said) {
-            if (!guest->world) return rendezvous(said);
+  return {[guest, answer](NcclMessage said) {
+            if (!guest->world) return answer(said);
             guest->world->hear(guest->process, std::move(said));
           },
           [guest](const std::string& why) {

@@ -93,15 +93,16 @@ StreamPoint StreamQueues::end(const StreamHandle& stream) {
     push(stream, std::move(nothing));
   }
   judge_left_out(stream, "an event");
-  return {stream, stream->done_ + stream->waiting_.size(),
-          leaves_waits_out() ? std::make_shared<const Predecessors>(stream->behind_) : nullptr,
-          stream->last_};
+  return {
+      stream, stream->done_ + stream->waiting_.size(),
+      leaves_waits_out() ? std::make_shared<const Predecessors>(stream->predecessors_) : nullptr,
+      stream->last_};
 }
 
 void StreamQueues::hold_back(const StreamHandle& stream, const StreamPoint& point) {
   const std::lock_guard lock(mutex);
   if (!point.passed()) stream->held_by_.push_back(point);
-  if (leaves_waits_out() && point.queue) merge(stream->behind_, point);
+  if (leaves_waits_out() && point.queue) merge(stream->predecessors_, point);
 }
 
 void StreamQueues::leave_out(const StreamHandle& stream, const StreamPoint& point, int number) {
@@ -112,12 +113,12 @@ void StreamQueues::leave_out(const StreamHandle& stream, const StreamPoint& poin
 // Before `next` is ordered after what the stream waits for.
 void StreamQueues::judge_left_out(const StreamHandle& stream, const char* next) {
   for (const auto& [point, number] : std::exchange(stream->left_out_, {})) {
-    const auto predecessors = [&](const Predecessors& all) {
+    const auto orders = [&](const Predecessors& all) {
       const auto found = all.find(point.queue.get());
       return found != all.end() && found->second >= point.count;
     };
     const bool implied =
-        point.queue == stream || predecessors(stream->behind_) || predecessors(host_order);
+        point.queue == stream || orders(stream->predecessors_) || orders(host_order);
     note_left_out(fmt::format("left out: wait {} of device {}, of {} for {} of device {}: {}",
                               number, stream->device_, next, point.last, point.queue->device_,
                               implied ? "implied" : "not implied"));
@@ -130,7 +131,7 @@ void StreamQueues::push(const StreamHandle& stream, Work work) {
   judge_left_out(stream, stream->last_);
   if (leaves_waits_out())
     for (const auto& [queue, count] : host_order)
-      stream->behind_[queue] = std::max(stream->behind_[queue], count);
+      stream->predecessors_[queue] = std::max(stream->predecessors_[queue], count);
   if (work.graph) {
     work.left = work.graph->pieces.size();
     work.missing = work.graph->before;

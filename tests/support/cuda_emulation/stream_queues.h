@@ -112,7 +112,7 @@ class StreamQueue {
   std::deque<Work> waiting_;
   uint64_t done_ = 0;
   std::vector<StreamPoint> held_by_;  // what the next work has to wait for
-  Predecessors behind_;
+  Predecessors predecessors_;
   const char* last_ = "nothing";
   struct LeftOut {
     StreamPoint point;
