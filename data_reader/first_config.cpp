@@ -6,30 +6,60 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::data {
 namespace {
 
-// Few samples take many epochs, whose order is drawn sample by sample, and a penalty on all rows
-// (the recipe of configs/accuracy/adult_*.json); many take a few epochs, and rows are updated where
-// a batch has them.
-constexpr int64_t kManySamples = 200'000, kMaxBatch = 8192, kFewestIterations = 32;
+// Found on data of which the best known AUC is known (docs/train.md). Too few iterations in an
+// epoch, or initial values so small that products of them vanish, cost most.
+constexpr int64_t kIterationsPerEpoch = 250, kMaxBatch = 8192;
+constexpr int64_t kFewestIterations = 32, kMinBatch = 32;  // of data too small for that
+constexpr double kLearningRate = 0.002, kInitStddev = 0.05;
+constexpr double kDcnInitStddev = 0.2;  // products of cross layers of vectors are smaller
+// From so many samples on, evaluations lie inside epochs, and batches are shuffled instead of
+// samples, which would all lie in memory.
+constexpr int64_t kManySamples = 1'000'000;
+constexpr int64_t kFewSamples = 100'000;  // below it smaller layers do as well
+// lambda times samples of the penalty on all rows. Every row is then updated in every iteration, so
+// tables have at most so many rows for each key of a batch.
+constexpr double kPenalty = 20;
+constexpr int64_t kMaxRowsPerKey = 16;
+
+int64_t rows_of_tables(const Manifest& m) {
+  int64_t rows = 0;
+  std::set<int64_t> counted;
+  for (size_t slot = 0; slot < m.slot_sizes.size(); ++slot)
+    if (m.slot_tables.empty() || counted.insert(m.slot_tables[slot]).second)
+      rows += m.slot_sizes[slot];
+  return rows;
+}
+
+// The largest one up to `n`, at least 1.
+int64_t power_of_two(int64_t n) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, n))));
+}
 
 struct Sizes {
   explicit Sizes(const Manifest& m)
       : samples(m.rows_of("train")),
         many(samples >= kManySamples),
-        batch(std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(
-                                      static_cast<uint64_t>(samples / kFewestIterations))),
-                                  1, many ? kMaxBatch : 1024)),
+        batch(std::clamp(power_of_two(samples / kIterationsPerEpoch),
+                         std::min(power_of_two(samples / kFewestIterations), kMinBatch),
+                         kMaxBatch)),
         width(many ? 16 : 8),
-        hidden(many ? "256, 128" : "64, 32") {}
+        hidden(samples < kFewSamples ? "128, 64" : "256, 128") {
+    const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
+    if (rows_of_tables(m) <= kMaxRowsPerKey * batch * keys)
+      penalty = kPenalty / static_cast<double>(samples);
+  }
   int64_t samples;
   bool many;
   int64_t batch, width;
   const char* hidden;
+  double penalty = 0;  // 0: none
 };
 
 const ManifestFile* file_of(const Manifest& m, const char* role) {
@@ -40,11 +70,17 @@ const ManifestFile* file_of(const Manifest& m, const char* role) {
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
+// Evaluations on a validation split end training before it overfits.
+int epochs_of(const Manifest& m, const Sizes& sizes) {
+  if (file_of(m, "val")) return sizes.many ? 10 : 30;
+  return sizes.many ? 2 : 5;
+}
+
 std::string solver_of(const Manifest& m, const Sizes& sizes) {
   std::string text = fmt::format(R"(  "solver": {{
     "seed": 1, "display": 100, "batchsize": {},
     "num_epochs": {})",
-                                 sizes.batch, sizes.many ? 3 : 100);
+                                 sizes.batch, epochs_of(m, sizes));
   if (file_of(m, "val")) {
     const int64_t iterations = std::max<int64_t>(1, sizes.samples / sizes.batch);
     text += fmt::format(
@@ -61,9 +97,9 @@ std::string solver_of(const Manifest& m, const Sizes& sizes) {
 
 std::string optimizer_of(const Sizes& sizes) {
   return fmt::format(
-      R"(  "optimizer": {{"type": "Adam", "update_type": "{}", "adam_hparam": {{"learning_rate": 0.001}}}},
+      R"(  "optimizer": {{"type": "Adam", "update_type": "{}", "adam_hparam": {{"learning_rate": {}}}}},
 )",
-      sizes.many ? "Local" : "Global");
+      sizes.penalty > 0 ? "Global" : "Local", kLearningRate);
 }
 
 std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& folder) {
@@ -118,8 +154,8 @@ class Layers {
     return logit("hidden");
   }
   // `cross`: parameters of the cross layers.
-  std::string dcn(const char* cross) {
-    embedding(sizes_.width);
+  std::string dcn(const char* cross, double init_stddev) {
+    embedding(sizes_.width, init_stddev);
     flat();
     add(R"("type": "MultiCross", "bottom": "{}", "top": "cross", "mc_param": {{"num_layers": 3{}}})",
         all_, cross);
@@ -165,17 +201,19 @@ class Layers {
   void add(fmt::format_string<Args...> text, Args&&... args) {
     text_ += "    {" + fmt::format(text, std::forward<Args>(args)...) + "},\n";
   }
-  void embedding(int64_t width) {
+  void embedding(int64_t width, double init_stddev = kInitStddev) {
     const std::string tables =
         m_.slot_tables.empty()
             ? ""
             : fmt::format(R"(, "slot_tables": [{}])", fmt::join(m_.slot_tables, ", "));
-    // A penalty on all rows needs every row's gradient in every iteration.
-    const char* const penalty = sizes_.many ? "" : R"(, "regularizer": "L2", "lambda": 0.0001)";
+    const std::string penalty =
+        sizes_.penalty > 0
+            ? fmt::format(R"(, "regularizer": "L2", "lambda": {:.2g})", sizes_.penalty)
+            : "";
     add(R"("type": "{}", "bottom": "keys", "top": "embedding",
      "sparse_embedding_hparam": {{"embedding_vec_size": {}, "combiner": "sum", "init_stddev": {}{}{}}})",
         one_hot() ? "LocalizedSlotSparseEmbeddingOneHot" : "HybridSparseEmbedding", width,
-        sizes_.many ? 0.01 : 0.0001, penalty, tables);
+        init_stddev, penalty, tables);
   }
   [[nodiscard]] bool one_hot() const {
     return std::all_of(m_.hotness.begin(), m_.hotness.end(), [](auto n) { return n == 1; });
@@ -218,8 +256,8 @@ class Layers {
 std::string layers_of(const std::string& model, const Manifest& m, const Sizes& sizes) {
   Layers layers(m, sizes);
   if (model == "dlrm") return layers.dlrm();
-  if (model == "dcnv2") return layers.dcn(R"(, "projection_dim": 32)");
-  if (model == "dcn") return layers.dcn("");
+  if (model == "dcnv2") return layers.dcn(R"(, "projection_dim": 32)", kInitStddev);
+  if (model == "dcn") return layers.dcn("", kDcnInitStddev);
   if (model == "wdl") return layers.wide_and_deep(false);
   return layers.wide_and_deep(true);
 }
