@@ -15,7 +15,7 @@
 namespace hlite::embedding {
 namespace {
 
-constexpr int64_t kBatchKeys = 17, kMostRows = 400;
+constexpr int64_t kBatchKeys = 17, kMaxRows = 400;
 constexpr uint32_t kThreshold = 3;
 
 TablesSpec counting_spec(int64_t capacity, int64_t steps_to_live = 0) {
@@ -26,8 +26,8 @@ TablesSpec counting_spec(int64_t capacity, int64_t steps_to_live = 0) {
   return spec;
 }
 
-ExactCounter counter_of(const TablesSpec& spec, int64_t rows = kMostRows) {
-  return ExactCounter(spec, {.rows = rows, .most_keys = kBatchKeys});
+ExactCounter counter_of(const TablesSpec& spec, int64_t rows = kMaxRows) {
+  return ExactCounter(spec, {.rows = rows, .max_keys = kBatchKeys});
 }
 
 struct CountedByDefinition {

@@ -189,7 +189,7 @@ TEST_CASE("assigned keys replace all rows and counted keys, and the counts of th
       const auto key = static_cast<uint32_t>(keys[row]);
       CHECK(c.index.find(table, key) == static_cast<int64_t>(row));
       std::vector<float> first(3);
-      c.storage().first_values(table, key, first.data());
+      c.storage().initial_values(table, key, first.data());
       for (int64_t j = 0; j < 3; ++j) {
         CHECK(c.storage().own().w.as<float>()(static_cast<int64_t>(row), j) ==
               first[static_cast<size_t>(j)]);

@@ -64,11 +64,11 @@ TEST_CASE(
                           OptimizerType::kAdam, OptimizerType::kSgd})
     for (const auto precision : {FloatType::kFloat, FloatType::kBf16}) {
       const TablesSpec spec = tiers_spec(type, precision);
-      constexpr int64_t kRows = 1000 + 9973, kLeast = 2 * kTierBatch * 2;
+      constexpr int64_t kRows = 1000 + 9973, kMin = 2 * kTierBatch * 2;
       const int64_t record = record_of(type, precision);
       INFO("record of " << record << " bytes");
       REQUIRE(spec.stored_row_bytes() == record);
-      for (const int64_t lines : {kLeast, kLeast + 1, int64_t{1009}, kRows - 1, kRows}) {
+      for (const int64_t lines : {kMin, kMin + 1, int64_t{1009}, kRows - 1, kRows}) {
         const int64_t bytes = bytes_of_lines(kRows, lines, record);
         const TableStorage storage(spec, over_disk(folder.path(), bytes));
         CHECK(storage.held_rows() == lines);
@@ -83,7 +83,7 @@ TEST_CASE(
         CHECK(tiers[0].lines == lines);
         CHECK(tiers[0].largest_file == RowLog::largest_file(record, kRows - lines));
         CHECK_FALSE(tiers[0].forecast);
-        if (lines > kLeast)
+        if (lines > kMin)
           CHECK(TableStorage(spec, over_disk(folder.path(), bytes - 1)).held_rows() == lines - 1);
       }
       // Memory for more rows than there are holds them all.
@@ -94,9 +94,9 @@ TEST_CASE(
 TEST_CASE("memory that two batches do not fit into is refused with what they need") {
   const test::TemporaryDirectory folder;
   const TablesSpec spec = tiers_spec();
-  constexpr int64_t kRows = 1000 + 9973, kLeast = 28;
+  constexpr int64_t kRows = 1000 + 9973, kMin = 28;
   const int64_t record = record_of(spec.rule.type, FloatType::kFloat),
-                needed = bytes_of_lines(kRows, kLeast, record);
+                needed = bytes_of_lines(kRows, kMin, record);
   for (const int64_t bytes : {needed - 1, int64_t{0}}) {
     const std::string message =
         test::message_of<ConfigError>([&] { TableStorage(spec, over_disk(folder.path(), bytes)); });
@@ -143,11 +143,11 @@ TEST_CASE("all ranks refuse a memory that is too small for one of them") {
   const TablesSpec spec = tiers_spec();
   const int64_t record = record_of(spec.rule.type, FloatType::kFloat);
   constexpr int kRanks = 3;
-  constexpr int64_t kLeast = 2 * kTierBatch * 2 * kRanks;
+  constexpr int64_t kMin = 2 * kTierBatch * 2 * kRanks;
   // Rank 1 has the larger table, rank 2 nothing.
   const auto placement =
       std::make_shared<const RowPlacement>(RowPlacement::by_table(spec.layout, {{0}, {1}}, kRanks));
-  const int64_t larger = bytes_of_lines(9973, kLeast, record);
+  const int64_t larger = bytes_of_lines(9973, kMin, record);
   for (int rank = 0; rank < kRanks; ++rank) {
     INFO("rank " << rank);
     const auto on_rank = [&](int64_t bytes) {
@@ -164,7 +164,7 @@ TEST_CASE("all ranks refuse a memory that is too small for one of them") {
     // The smaller table has a smaller map, so that more of its rows fit.
     const int64_t line =
         record + RowCache::memory_bytes(0, 1, record) - RowCache::memory_bytes(0, 0, record);
-    const int64_t lines[] = {kLeast + (9973 - 1000) * 4 / line, kLeast, 0};
+    const int64_t lines[] = {kMin + (9973 - 1000) * 4 / line, kMin, 0};
     CHECK(storage.held_rows() == lines[rank]);
     CHECK(storage.tiers().size() == (rank == 2 ? 0 : 1));
   }
