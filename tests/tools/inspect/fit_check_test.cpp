@@ -101,9 +101,9 @@ TEST_CASE("slots of one vocabulary that have tables of their own are noted, not 
   for (const char* tables : {"[0,1,0,2]", "[0,1,2,3]"}) {
     folder.set.resize(1);
     folder.set.push_back(hparam + "slot_tables=" + tables);
-    const FitReport report = fit(folder);
-    CHECK(report.fits());
-    CHECK(report.notes.empty());
+    const FitReport shared = fit(folder);
+    CHECK(shared.fits());
+    CHECK(shared.notes.empty());
   }
   const Inspection inspection = inspect_file(folder.train(), nullptr, {}, {});
   test::check_contains(report_text(inspection), {"\"slot_tables\": [0,1,0,2]"});
