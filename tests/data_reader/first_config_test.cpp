@@ -35,8 +35,17 @@ const nlohmann::json& tables_of(const nlohmann::json& config) {
 }  // namespace
 
 TEST_CASE("An epoch of a first config has 250 to 500 iterations, but batches of 32 to 8192") {
-  const std::pair<int64_t, int64_t> cases[] = {{1, 1}, {63, 1}, {500, 8}, {2000, 32}, {15'999, 32}, {16'000, 64}, {32'561, 128}, {200'000, 512},  {1'000'000, 2048},
-                                               {2'047'999, 4096}, {2'048'000, 8192},
+  const std::pair<int64_t, int64_t> cases[] = {{1, 1},
+                                               {63, 1},
+                                               {500, 8},
+                                               {2000, 32},
+                                               {15'999, 32},
+                                               {16'000, 64},
+                                               {32'561, 128},
+                                               {200'000, 512},
+                                               {1'000'000, 2048},
+                                               {2'047'999, 4096},
+                                               {2'048'000, 8192},
                                                {4'000'000'000, 8192}};
   for (const auto& [samples, batch] : cases) {
     INFO(samples);
@@ -54,6 +63,7 @@ TEST_CASE("A first config has a penalty on all rows that follows the samples, if
   }
   CHECK(tables_of(config_of(manifest_of(200'000, {384, 16'000})))["lambda"] == 1e-4);
   CHECK(tables_of(config_of(manifest_of(32'561, {9, 17})))["lambda"] == 6.1e-4);
+  CHECK(tables_of(config_of(manifest_of(19'999, {9, 17})))["lambda"] == 0.001);
   // Slots that share a table have its rows once; further keys of a slot count.
   Manifest shared = manifest_of(200'000, {16'000, 16'000});
   CHECK(!tables_of(config_of(shared)).contains("lambda"));
@@ -85,7 +95,8 @@ TEST_CASE("Vectors of a first config begin well above 0, those of DCN still furt
           (model == "dcn" ? 0.2 : 0.05));
 }
 
-TEST_CASE("A first config ends by its evaluations, or after few epochs without a validation split") {
+TEST_CASE(
+    "A first config ends by its evaluations, or after few epochs without a validation split") {
   for (const auto& [samples, validation, epochs] :
        {std::tuple(999'999, true, 30), std::tuple(999'999, false, 5),
         std::tuple(1'000'000, true, 10), std::tuple(1'000'000, false, 2)}) {
