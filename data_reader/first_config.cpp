@@ -25,7 +25,7 @@ constexpr int64_t kManySamples = 1'000'000;
 constexpr int64_t kFewSamples = 100'000;  // below it smaller layers do as well
 // lambda times samples of the penalty on all rows. Every row is then updated in every iteration, so
 // tables have at most so many rows for each key of a batch.
-constexpr double kPenalty = 20;
+constexpr double kPenalty = 20, kMaxLambda = 0.001;
 constexpr int64_t kMaxRowsPerKey = 16;
 
 int64_t rows_of_tables(const Manifest& m) {
@@ -53,7 +53,7 @@ struct Sizes {
         hidden(samples < kFewSamples ? "128, 64" : "256, 128") {
     const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
     if (rows_of_tables(m) <= kMaxRowsPerKey * batch * keys)
-      penalty = kPenalty / static_cast<double>(samples);
+      penalty = std::min(kPenalty / static_cast<double>(samples), kMaxLambda);
   }
   int64_t samples;
   bool many;

@@ -63,6 +63,7 @@ TEST_CASE("A first config has a penalty on all rows that follows the samples, if
   }
   CHECK(tables_of(config_of(manifest_of(200'000, {384, 16'000})))["lambda"] == 1e-4);
   CHECK(tables_of(config_of(manifest_of(32'561, {9, 17})))["lambda"] == 6.1e-4);
+  CHECK(tables_of(config_of(manifest_of(19'999, {9, 17})))["lambda"] == 0.001);
   // Slots that share a table have its rows once; further keys of a slot count.
   Manifest shared = manifest_of(200'000, {16'000, 16'000});
   CHECK(!tables_of(config_of(shared)).contains("lambda"));
