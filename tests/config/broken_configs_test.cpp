@@ -57,7 +57,7 @@ const std::vector<BrokenConfig> kRows = {
   {"groups of no slot", "\"AverageLoss\"]", "\"GAUC\"], \"eval_group_slot\": 3", "solver.eval_group_slot", {"expected one of the 3 slots, counted from 0, found 3"}},
   {"evaluations by epochs and iterations", "--set", "solver.eval_every_epochs=1", "solver.eval_every_epochs", {"expected eval_interval or eval_every_epochs, found both"}},
   {"plateau without evaluations", "\"eval_interval\": 50", "\"eval_interval\": 0, \"lr_plateau\": {}", "solver.lr_plateau", {"eval_every_epochs or eval_interval is required with it"}},
-  {"early stop without evaluations", "\"eval_interval\": 50", "\"eval_interval\": 0, \"early_stop\": {}", "solver.early_stop", {"found neither"}},
+  {"early stop without evaluations", "\"eval_interval\": 50", "\"eval_interval\": 0, \"early_stop\": {}", "solver.early_stop", {"eval_every_epochs or eval_interval is required with it"}},
   {"plateau of no metric", "--set", "solver.lr_plateau={\"monitor\":\"GAUC\"}", "solver.lr_plateau.monitor", {"expected one of \"AUC\", \"AverageLoss\", \"AUC-AverageLoss\", found \"GAUC\""}},
   {"plateau that cuts nothing", "--set", "solver.lr_plateau={\"factor\":1}", "solver.lr_plateau.factor", {"expected a number between 0 and 1, found 1"}},
   {"plateau that cuts all", "--set", "solver.lr_plateau={\"factor\":0}", "solver.lr_plateau.factor", {"found 0"}},

@@ -36,10 +36,10 @@ std::string result_text(const IterationEstimate& e) {
 }
 
 std::string step_table(const IterationEstimate& e) {
-  std::string text = fmt::format("  {:38}{:10}{:>9}{:>10}{:>10}{:>10}{:>12}{:>12}\n", "step",
+  std::string text = fmt::format("  {:40} {:10}{:>9}{:>10}{:>10}{:>10}{:>12}{:>12}\n", "step",
                                  "lane", "GFLOP", "MB", "MB node", "MB net", "us", "ends");
   for (const EstimatedStep& s : e.steps)
-    text += fmt::format("{} {:38}{:10}{:9.2f}{:10.2f}{:10.3f}{:10.3f}{:12.1f}{:12.1f}\n",
+    text += fmt::format("{} {:40} {:10}{:9.2f}{:10.2f}{:10.3f}{:10.3f}{:12.1f}{:12.1f}\n",
                         s.critical ? '*' : ' ', s.name, plan::lane_name(s.lane),
                         s.work.flops * 1e-9, s.work.bytes * 1e-6, s.work.in_node * 1e-6,
                         s.work.between * 1e-6, s.seconds * 1e6, s.end * 1e6);

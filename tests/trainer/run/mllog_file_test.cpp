@@ -226,7 +226,8 @@ TEST_CASE("a benchmark's log wants a benchmark, and the closed division the benc
   const auto refused = [](const Run& run) {
     return test::message_of<ConfigError>([&] { log_of(run); });
   };
-  test::check_contains(refused({}), {"--mllog", "solver.benchmark", "dlrm_dcnv2", "found none"});
+  test::check_contains(refused({}),
+                       {"--mllog", "solver.benchmark", "dlrm_dcnv2", "is required in the config"});
   Run run = dlrm();
   run.submission = {"division=closed"};
   test::check_contains(refused(run), {"expected 3", "and 5 above", "found 1 and 2"});
