@@ -110,8 +110,8 @@ class DocsTest(unittest.TestCase):
 
     def test_verdicts_of_the_report_are_the_program_s(self):
         source = literals(read(ROOT, "hugectr_lite/trainer/run/step_verdict.cpp"))
-        for words in ("half-way to its floor", "far from its floor", "random rows", "too little work for the threads",
-                      "its data stay in caches", "close to what", "with waiting for others"):
+        for words in ("half-way to its lower bound", "far from its lower bound", "random rows",
+                      "too little work for the threads", "its data stay in caches", "close to what", "with waiting for others"):
             self.assertIn(words, read(DOCS, "report.md"))
             self.assertIn(words, source)
 
