@@ -203,7 +203,7 @@ TEST_CASE("a hash type without a size is an error that names what it needs") {
   const auto result = run.train(arguments);
   CHECK(result.code == 2);
   check_contains(result.err,
-                 {"sparse_embedding_hparam", "expected max_vocabulary_size_per_gpu", "found none"});
+                 {"sparse_embedding_hparam", "max_vocabulary_size_per_gpu is required"});
   arguments.pop_back();
   arguments.push_back(
       hparam(R"(,"max_vocabulary_size_per_gpu":9,"workspace_size_per_gpu_in_mb":1)"));
