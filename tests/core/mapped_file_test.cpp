@@ -55,7 +55,9 @@ int64_t faults_of_reading(const MappedFile& file) {
   return faults() - before;
 }
 
-TEST_CASE("pages of a mapped file that are populated are read without page faults") {
+// A sanitizer's shadow memory has page faults of its own.
+TEST_CASE("pages of a mapped file that are populated are read without page faults",
+          "[no-asan][no-tsan]") {
   const test::TemporaryDirectory folder;
   const std::string path = folder / "weights";
   test::write_text(path, std::string((size_t{33} << 20) + 5, 'x'));
