@@ -20,7 +20,7 @@ class HostCommunicator : public Communicator {
   // The step everything below is made of. Rank r sends send[q] to rank q, and calls
   // consume(q, the bytes that q sent to r) for q = 0, 1, ..., itself included. buffers[q].size() is
   // the size of the largest message that may come from q; a larger one is a CommError on all ranks.
-  // A message that has to be moved is put at buffers[q].data(), or where that is null into memory of
+  // A message that has to be moved is put at buffers[q].data(), or if that is null into memory of
   // the communicator. The bytes given to consume() are valid during that call; what is sent must
   // stay unchanged until visit() returns, and so consume() must not write to it.
   using Consume = FunctionRef<void(int from, ConstBytes bytes)>;

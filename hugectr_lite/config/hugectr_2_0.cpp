@@ -6,22 +6,12 @@
 #include <utility>
 
 #include "hugectr_lite/config/embedding_types.h"
+#include "hugectr_lite/config/json_members.h"
 
 namespace hlite::config {
 namespace {
 
 using Kind = JsonNode::Kind;
-
-JsonNode* member(JsonNode& object, std::string_view key) {
-  for (JsonNode::Member& each : object.members())
-    if (each.first == key) return &each.second;
-  return nullptr;
-}
-
-std::string text_of(const JsonNode& layer, std::string_view key) {
-  const JsonNode* const node = layer.find(key);
-  return node && node->kind() == Kind::kString ? node->string() : "";
-}
 
 JsonNode data_layer(JsonNode data) {
   JsonNode layer = JsonNode::parse_at(
@@ -57,7 +47,7 @@ void translate_embedding(JsonNode& layer, const JsonNode* slots) {
 }
 
 void translate_layer(JsonNode& layer, const JsonNode* slots) {
-  const std::string type = text_of(layer, "type");
+  const std::string type = text_at(layer, "type");
   if (embedding_type(type)) return translate_embedding(layer, slots);
   JsonNode* const bottom = member(layer, "bottom");
   if (!bottom || bottom->kind() != Kind::kString) return;
@@ -73,7 +63,7 @@ void translate_hugectr_2_0(JsonNode& root) {
   JsonNode* const layers = member(root, "layers");
   if (!data || data->kind() != Kind::kObject || !layers || layers->kind() != Kind::kArray) return;
   for (const JsonNode& layer : layers->elements())
-    if (text_of(layer, "type") == "Data") return;
+    if (text_at(layer, "type") == "Data") return;
   for (JsonNode& layer : layers->elements()) translate_layer(layer, data->find("slot_num"));
   layers->elements().insert(layers->elements().begin(), data_layer(std::move(*data)));
   std::erase_if(root.members(), [](const auto& each) { return each.first == "data"; });

@@ -5,7 +5,7 @@
 
 namespace hlite::config {
 
-// Rewrites a config of HugeCTR 2.0, which has `data` beside `solver` and no Data layer:
+// Rewrites a config of HugeCTR 2.0, which has `data` next to `solver` and no Data layer:
 //
 //   data                          the Data layer, its keys "keys", its labels "label", no dense
 //                                 features; Norm files without checksums unless it says otherwise

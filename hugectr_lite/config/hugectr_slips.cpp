@@ -8,6 +8,7 @@
 #include <string>
 
 #include "hugectr_lite/config/embedding_types.h"
+#include "hugectr_lite/config/json_members.h"
 #include "hugectr_lite/core/log.h"
 
 namespace hlite::config {
@@ -17,14 +18,8 @@ using Kind = JsonNode::Kind;
 using Layers = std::vector<JsonNode>;
 
 JsonNode* text_member(JsonNode& object, std::string_view key) {
-  for (auto& [name, value] : object.members())
-    if (name == key && value.kind() == Kind::kString) return &value;
-  return nullptr;
-}
-
-std::string text_at(const JsonNode& object, std::string_view key) {
-  const JsonNode* const node = object.find(key);
-  return node && node->kind() == Kind::kString ? node->string() : "";
+  JsonNode* const node = member(object, key);
+  return node && node->kind() == Kind::kString ? node : nullptr;
 }
 
 int64_t integer_at(const JsonNode* object, std::string_view key) {
@@ -118,30 +113,27 @@ void widen_rows(Layers& layers) {
     const auto made = vectors.find(text_at(*layer, "bottom"));
     if (type != "Reshape" || made == vectors.end()) continue;
     const auto [count, width] = made->second;
-    constexpr int64_t kMost = int64_t{1} << 24;  // beyond it the Data layer refuses
-    if (count < 2 || count > kMost || width < 1 || width > kMost ||
+    constexpr int64_t kMax = int64_t{1} << 24;  // beyond it the Data layer refuses
+    if (count < 2 || count > kMax || width < 1 || width > kMax ||
         integer_at(&*layer, "leading_dim") != width ||
         !leads_to_loss(layer + 1, layers.end(), text_at(*layer, "top")))
       continue;
-    for (auto& [key, value] : layer->members()) {
-      if (key != "leading_dim") continue;
-      log::warning(
-          "{}: {}: {} makes {} rows of each sample, and the loss has one label for them: taken as "
-          "{}, one row for each sample",
-          value.where(), value.path(), width, count, count * width);
-      value = JsonNode::parse_at(fmt::format("{}", count * width), value);
-    }
+    JsonNode& leading = *member(*layer, "leading_dim");
+    log::warning(
+        "{}: {}: {} makes {} rows of each sample, and the loss has one label for them: taken as {}, "
+        "one row for each sample",
+        leading.where(), leading.path(), width, count, count * width);
+    leading = JsonNode::parse_at(fmt::format("{}", count * width), leading);
   }
 }
 
 }  // namespace
 
 void correct_hugectr_slips(JsonNode& root) {
-  for (auto& [key, layers] : root.members()) {
-    if (key != "layers" || layers.elements().empty()) continue;
-    exchange_ends(layers.elements());
-    widen_rows(layers.elements());
-  }
+  JsonNode* const layers = member(root, "layers");
+  if (!layers || layers->elements().empty()) return;
+  exchange_ends(layers->elements());
+  widen_rows(layers->elements());
 }
 
 }  // namespace hlite::config

@@ -1,6 +1,6 @@
 // The common part of layers that normalize columns over the batch of all ranks: BatchNorm and
-// PReLU_Dice. Training uses the batch's mean and variance. Evaluation uses running ones, which begin
-// with 0 and 1 and follow the batches.
+// PReLU_Dice. Training uses the batch's mean and variance. Evaluation uses running ones, which
+// begin with 0 and 1 and follow the batches.
 #pragma once
 
 #include <string>
@@ -57,7 +57,7 @@ class BatchStatistics {
   [[nodiscard]] ops::ColumnStatistics get(const StepViews<T>& v) const {
     return {v.buffers.template data<float>(fixed_), n_};
   }
-  // Computes the statistics that normalize: in training the batch's, in evaluation the running ones.
+  // Computes the statistics that normalize: the batch's in training, the running ones otherwise.
   template <typename T>
   [[nodiscard]] ops::ColumnStatistics make(const StepViews<T>& v, Phase phase) const {
     const ops::ColumnStatistics made = get(v);

@@ -26,7 +26,7 @@ constexpr const char* kOld = R"({
   ]
 })";
 
-// What it stands for, written down from the forms of 2.1.
+// The config that it stands for, in the form of 2.1.
 constexpr const char* kNew = R"({
   "solver": {"batchsize": 8, "max_iter": 2},
   "optimizer": {"type": "Adam", "adam_hparam": {"alpha": 0.5}},

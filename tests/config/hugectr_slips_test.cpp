@@ -103,7 +103,7 @@ TEST_CASE("Rows stay where they are not all that a loss has") {
   // One slot has one row.
   check_same(R"({"type": "Reshape", "bottom": "w", "top": "rows", "leading_dim": 5},
 {"type": "BinaryCrossEntropyLoss", "bottom": ["rows", "label"], "top": "loss"})");
-  // As in DeepFM: a Slice of the rows.
+  // A Slice reads the rows, as in DeepFM.
   check_same(R"({"type": "Reshape", "bottom": "e", "top": "rows", "leading_dim": 4},
 {"type": "Slice", "bottom": "rows", "top": ["a", "b"], "ranges": [[0, 3], [3, 4]]},
 {"type": "Reshape", "bottom": "a", "top": "z", "leading_dim": 9},

@@ -237,7 +237,7 @@ TEST_CASE("lines of an announced batch are chosen a batch ahead, and once", "[gp
     run(0, &second, lookups_of(first) + lookups_of(second));
     run(1, &third, lookups_of(third));
     run(2, nullptr, 0);
-    // What was not announced, or was announced before another batch, is chosen when it comes.
+    // A batch that was not announced, or that another batch followed, chooses its rows on arrival.
     run(3, &first, lookups_of(draw_tier_keys(3)) + lookups_of(first));
     run(4, nullptr, lookups_of(draw_tier_keys(4)));
     run(0, nullptr, lookups_of(first));

@@ -193,7 +193,7 @@ TEST_CASE("candidates go to a file by table and key, and come back on the ranks 
   even.read(in_file, [](int64_t table, uint32_t key) { return table == 2 && key % 2 == 0; });
   CHECK(entries_of(all) == entries_of(counter));
   CHECK(entries_of(even) == std::vector<Entry>{{table_key(2, 8), 1, 1}});
-  // What has been read counts on, also in the iteration after the last one.
+  // Counts that were read go on, also in the iteration after the last one.
   CHECK(all.count(table_key(2, 9), 71) == 5);
   CHECK(all.count(table_key(2, 9), 71) == 0);
 }

@@ -1,4 +1,4 @@
-// What HashedIndex does between iterations, against a model of the rules' definitions.
+// Compares what HashedIndex does between iterations with a model of the rules' definitions.
 #include <cmath>
 #include <map>
 #include <set>

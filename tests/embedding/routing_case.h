@@ -14,7 +14,7 @@
 
 namespace hlite::test {
 
-// With slots of other layers before and after the layer's.
+// Slots of other layers come before and after the layer's.
 class RoutingCase {
  public:
   static constexpr int64_t kMaxSamples = 97;

@@ -104,7 +104,7 @@ TEST_CASE("memory that two batches do not fit into is refused with what they nee
                          {"solver.embedding_memory.host_gb: expected at least 0.0",
                           "of which \"emb\" has a share of 0.400 on each rank, for the 28 rows of "
                           "two batches and the map of 10973 rows, found 0.125"});
-    // What it asks for is enough, and hardly more than that.
+    // The memory that it asks for is enough, and hardly more than that.
     const double asked =
         std::stod(message.substr(message.find("at least ") + 9)) * kTierShare * 1e9;
     CHECK(asked >= static_cast<double>(needed));

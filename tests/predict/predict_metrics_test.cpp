@@ -22,7 +22,7 @@ using test::ProgramResult;
 using test::scores_in;
 using test::SmallRun;
 
-// Of the last evaluation of a training run.
+// Returns the metrics of the last evaluation of a training run.
 nlohmann::json last_evaluation(const SmallRun& run) {
   std::istringstream lines(test::read_text(run / "metrics.jsonl"));
   nlohmann::json last;
@@ -75,7 +75,7 @@ TEST_CASE("scores of a model that saw a share of the negatives are right for all
   const double loss = log_loss(scores, records);
   CHECK(number_after(printed.err, "log loss ") == Approx(loss).margin(2e-6));
   CHECK(last_evaluation(run)["loss"].get<double>() == Approx(loss).margin(2e-6));
-  // With s the share, p = s q / (1 - (1 - s) q): the loss of a sample moves by log(1 - (1 - s) q),
+  // s is the share, and p = s q / (1 - (1 - s) q): the loss of a sample moves by log(1 - (1 - s) q),
   // and that of a positive one by -log s too. That is a thousand tolerances, which no other loss
   // than the corrected one comes near.
   double moved = 0;

@@ -24,8 +24,8 @@ enum class Labels { kThere, kAbsent };
 class Preparation {
  public:
   // `folder`: with manifest.json and, unless ids are hashes, the vocabulary that it names. Throws
-  // ConfigError, DataError or FileError. `carry`: names of columns that are copied next to the scores; an
-  // empty list: those that the schema names.
+  // ConfigError, DataError or FileError. `carry`: names of columns that are copied next to the
+  // scores; an empty list: those that the schema names.
   Preparation(const std::string& folder, Labels labels,
               const std::optional<std::vector<std::string>>& carry = {});
 

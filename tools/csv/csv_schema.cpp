@@ -25,7 +25,7 @@ const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
     {"standardize", DenseTransform::kStandardize},
     {"log1p_standardize", DenseTransform::kLog1pStandardize}};
 
-// Of all categorical columns in a row. A sample of more keys is a slip of the pen.
+// Maximum number of values in all categorical columns of a row. More is taken for a mistake.
 constexpr int64_t kMostValues = 1 << 16;
 
 // The first fields of a header, for a message.

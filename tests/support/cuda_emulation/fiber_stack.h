@@ -28,7 +28,7 @@ class FiberStack {
 // out even. Functions that a last switch leaves are not for it to count.
 #define HLITE_LEFT_BY_SWITCH __attribute__((no_sanitize("thread")))
 
-// What runs on one stack: the thread's own, or a FiberStack. Reports every switch to
+// A run of code on one stack, the thread's own or a FiberStack. Reports every switch to
 // AddressSanitizer.
 class Track {
  public:

@@ -85,7 +85,7 @@ void StreamQueues::remove(const StreamHandle& stream) {
 
 StreamPoint StreamQueues::end(const StreamHandle& stream) {
   const std::lock_guard lock(mutex);
-  // What holds the stream back is a part of it, though no work has come after it yet.
+  // An event that holds the stream back is a part of it, though no work has come after it yet.
   std::erase_if(stream->held_by_, [](const StreamPoint& point) { return point.passed(); });
   if (!stream->held_by_.empty()) {
     Work nothing;

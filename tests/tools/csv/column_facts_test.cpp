@@ -136,7 +136,7 @@ TEST_CASE("a column counts up if each row has the whole number after the last on
 }
 
 TEST_CASE("skewness is the third standardized moment, of large numbers too") {
-  // Of a value that is 1 with probability p, else 0: (1 - 2 p) / sqrt(p (1 - p)).
+  // The skewness of a value that is 1 with probability p, else 0, is (1 - 2 p) / sqrt(p (1 - p)).
   CHECK(facts_of({"0", "1", "0", "0"}).skewness() ==
         Approx(0.5 / std::sqrt(0.1875)).epsilon(1e-14));
   CHECK(facts_of({"1", "0", "1", "1"}).skewness() ==

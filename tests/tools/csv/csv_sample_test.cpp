@@ -159,7 +159,7 @@ TEST_CASE("a file without rows of columns is refused with its first line") {
   CHECK(refused("\n\n") == expected + "no row" + hint);
   CHECK(refused("a:b\nc:d\n") == expected + "\"a:b\"" + hint);
   const test::TemporaryDirectory folder;
-  // What no separator makes rows of is refused as the preparation would refuse it.
+  // A file that no separator makes rows of is refused as the preparation would refuse it.
   const auto refused_by_reader = [&](const std::string& text, std::string_view message) {
     test::write_text(folder / "b.csv", text);
     test::check_contains(test::message_of<DataError>([&] { CsvSample(folder / "b.csv"); }),

@@ -78,7 +78,7 @@ Tokens slot_tokens(const FilmRow& row, size_t slot) {
   return present(slot == 0 ? row.tags : Tokens{slot == 1 ? row.town : row.best});
 }
 
-// With nothing clever: what a value's id, a record and the counts are.
+// The ids of values, the records and the counts, computed from their definitions.
 struct FilmOracle {
   Tokens vocabulary[2];  // of tags, of towns; id 0 first
   std::map<std::string, uint32_t> ids[2];
@@ -124,7 +124,7 @@ struct FilmOracle {
     }
     return bytes;
   }
-  // Of each slot: how often each id is in the training rows.
+  // Counts how often each id is in the training rows, for each slot.
   [[nodiscard]] std::vector<uint32_t> key_counts(size_t slot) const {
     std::vector<uint32_t> counts(vocabulary[slot % 2].size());
     for (int64_t i = 0; i < kFilmRows; ++i)
