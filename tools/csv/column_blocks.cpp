@@ -161,7 +161,7 @@ std::vector<double> to_edges(const JsonNode& node) {
   return edges;
 }
 
-constexpr int64_t kMostValuesOfField = 1000;
+constexpr int64_t kMaxValuesOfField = 1000;
 
 // Several values in a field.
 void declare_list(Block& s, CategoryColumn& category, const ColumnRules& rules) {
@@ -171,7 +171,7 @@ void declare_list(Block& s, CategoryColumn& category, const ColumnRules& rules) 
     s.expected("separator", "the text between the values of a field");
   // Blanks at the ends of fields are gone, and with them a part of the separator.
   if (list.trim && !trimmed(list.separator).empty()) list.separator = trimmed(list.separator);
-  s.integer("max_values", &list.most, {.min = 2, .max = kMostValuesOfField});
+  s.integer("max_values", &list.max_values, {.min = 2, .max = kMaxValuesOfField});
   s.boolean("truncate", &list.truncates);
   const bool separated = s.has("separator");
   for (const char* key : {"max_values", "truncate"})

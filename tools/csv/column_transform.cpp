@@ -144,13 +144,14 @@ ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fiel
     if (list.trim) value = trimmed(value);
     if (!is_missing(column, value)) values.push_back(value);
   }
-  if (const int64_t found = std::ssize(values); found > list.most) {
+  if (const int64_t found = std::ssize(values); found > list.max_values) {
     if (!list.truncates)
       return fmt::format(
           "column {} ({}): expected at most {} values with {} between them, found {}; "
           "\"max_values\": {} in its block takes them all, \"truncate\": true the first {}",
-          column.index, column.name, list.most, in_quotes(list.separator), found, found, list.most);
-    values.resize(static_cast<size_t>(list.most));
+          column.index, column.name, list.max_values, in_quotes(list.separator), found, found,
+          list.max_values);
+    values.resize(static_cast<size_t>(list.max_values));
   }
   for (const std::string_view value : values) visit(value);
   return std::nullopt;
@@ -199,7 +200,7 @@ std::string describe_transform(const CategoryColumn& category) {
     if (category.list)
       add(text,
           fmt::format("{} {} values between {}", category.list->truncates ? "the first" : "at most",
-                      category.list->most, in_quotes(category.list->separator)));
+                      category.list->max_values, in_quotes(category.list->separator)));
     return text;
   }
   if (category.kind == CategoryColumn::Kind::kCross) {

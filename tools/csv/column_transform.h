@@ -82,7 +82,7 @@ class Buckets {
 // missing value.
 struct ValueList {
   std::string separator;  // between them
-  int64_t most = 2;
+  int64_t max_values = 2;
   bool truncates = false;  // takes the first ones of more; else more are an error
   bool trim = false;       // blanks around them are dropped
 };
@@ -107,7 +107,7 @@ struct CategoryColumn {
   int64_t hash = 0;
   int64_t limit = 1'000'000;  // categories that training rows may give
   [[nodiscard]] bool is_fitted() const { return kind != Kind::kNumber || buckets; }
-  [[nodiscard]] int64_t most_values() const { return list ? list->most : 1; }
+  [[nodiscard]] int64_t max_values() const { return list ? list->max_values : 1; }
 };
 
 using FieldsOfLine = std::span<const std::string_view>;

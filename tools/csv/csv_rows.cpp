@@ -24,7 +24,7 @@ constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 struct CsvRow {
   uint32_t label = 0;  // 0 or 1, or the bits of a float
   std::vector<double> dense;
-  std::vector<uint64_t> keys;  // CategoryColumn::most_values() of each slot
+  std::vector<uint64_t> keys;  // CategoryColumn::max_values() of each slot
   CsvFields fields;
 };
 
@@ -47,7 +47,7 @@ class CsvLineParser final : public LineParser {
     const uint64_t* keys = values.keys.data();
     for (size_t k = 0; k < schema_.categorical.size(); ++k) {
       const int slot = static_cast<int>(k);
-      const int64_t n = schema_.categorical[k].most_values();
+      const int64_t n = schema_.categorical[k].max_values();
       std::copy_n(keys, n, out.key<uint64_t>(slot) + row * n);
       if (*keys == 0) out.count_missing(slot);
       keys += n;
@@ -169,7 +169,7 @@ class CsvLineParser final : public LineParser {
     Problem problem = for_each_token(
         category, fields, [&](std::string_view token) { keys.push_back(token_key(token)); });
     if (keys.size() == first) keys.push_back(0);
-    keys.resize(first + static_cast<size_t>(category.most_values()), data::kAbsentKey);
+    keys.resize(first + static_cast<size_t>(category.max_values()), data::kAbsentKey);
     return problem;
   }
 

@@ -26,7 +26,7 @@ const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
     {"log1p_standardize", DenseTransform::kLog1pStandardize}};
 
 // Maximum number of values in all categorical columns of a row. More is taken for a mistake.
-constexpr int64_t kMostValues = 1 << 16;
+constexpr int64_t kMaxValues = 1 << 16;
 
 // The first fields of a header, for a message.
 std::string names_of(const std::vector<std::string_view>& fields) {
@@ -113,10 +113,10 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
       check_vocabularies(nodes, schema);
       const std::vector<int64_t> most = schema.hotness();
       if (const auto values = std::accumulate(most.begin(), most.end(), int64_t{0});
-          values > kMostValues)
+          values > kMaxValues)
         config::fail_at(list, fmt::format("expected at most {} values in all columns together "
                                           "(max_values), found {}",
-                                          kMostValues, values));
+                                          kMaxValues, values));
     });
     s.value("carry", {}, [&](const JsonNode& list) {
       for (const JsonNode& node : config::to_list(list)) {
@@ -217,11 +217,11 @@ std::vector<int64_t> CsvSchema::slot_tables() const {
 }
 
 std::vector<int64_t> CsvSchema::hotness() const {
-  std::vector<int64_t> most;
-  for (const CategoryColumn& c : categorical) most.push_back(c.most_values());
+  std::vector<int64_t> values;
+  for (const CategoryColumn& c : categorical) values.push_back(c.max_values());
   const bool lists = std::any_of(categorical.begin(), categorical.end(),
                                  [](const CategoryColumn& c) { return c.list.has_value(); });
-  return lists ? most : std::vector<int64_t>();
+  return lists ? values : std::vector<int64_t>();
 }
 
 int64_t CsvSchema::columns_needed() const {
