@@ -1,6 +1,7 @@
 # Defines hlite::arrow: Arrow C++ with its Parquet library, for the Parquet plug-in alone. Of PyPI's pyarrow as
 # tools/setup.sh unpacks it, of the folder HLITE_ARROW_ROOT (a pyarrow package's, or any with include/ and lib/), or
-# installed.
+# installed. Sets ArrowCpp_MISSING, a list of what is not there.
+include(OptionalPart)
 set(HLITE_ARROW_ROOT "" CACHE PATH "Folder that holds Arrow C++; empty: where tools/setup.sh puts it, or the system's")
 if(DEFINED ENV{XDG_CACHE_HOME})
   set(arrow_cache "$ENV{XDG_CACHE_HOME}")
@@ -24,11 +25,18 @@ foreach(library ARROW PARQUET)
     endif()
   endif()
 endforeach()
-include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(ArrowCpp REQUIRED_VARS PARQUET_LIBRARY ARROW_LIBRARY ARROW_INCLUDE_DIR
-  REASON_FAILURE_MESSAGE "tools/setup.sh --parquet fetches it")
-if(ArrowCpp_FOUND AND NOT TARGET hlite::arrow)
-  add_library(hlite::arrow INTERFACE IMPORTED GLOBAL)
-  target_include_directories(hlite::arrow SYSTEM INTERFACE ${ARROW_INCLUDE_DIR})
-  target_link_libraries(hlite::arrow INTERFACE ${PARQUET_LIBRARY} ${ARROW_LIBRARY})
+set(ArrowCpp_MISSING)
+hlite_require(ArrowCpp_MISSING ARROW_INCLUDE_DIR "parquet/file_reader.h (tools/setup.sh --parquet fetches Arrow C++)")
+hlite_require(ArrowCpp_MISSING ARROW_LIBRARY "libarrow.so (of Arrow C++)")
+hlite_require(ArrowCpp_MISSING PARQUET_LIBRARY "libparquet.so (of Arrow C++)")
+if(NOT ArrowCpp_MISSING)
+  if(NOT TARGET hlite::arrow)
+    add_library(hlite::arrow INTERFACE IMPORTED GLOBAL)
+    target_include_directories(hlite::arrow SYSTEM INTERFACE ${ARROW_INCLUDE_DIR})
+    target_link_libraries(hlite::arrow INTERFACE ${PARQUET_LIBRARY} ${ARROW_LIBRARY})
+  endif()
+  hlite_require_links(ArrowCpp_MISSING HLITE_ARROW_LINKS "Arrow C++" hlite::arrow [[
+#include <arrow/buffer.h>
+#include <parquet/file_reader.h>
+int main() { return parquet::ParquetFileReader::OpenFile("")->metadata()->num_rows() == arrow::default_memory_pool()->bytes_allocated(); }]])
 endif()

@@ -3,30 +3,72 @@
 #
 #   tests/run.sh                what a change needs: the release build (with the CUDA plug-in where nvcc is
 #                               found) and every test
-#   tests/run.sh --full         the formatting check where clang-format is found, the same, then the tests again under
+#   tests/run.sh --full         the formatting check where clang-format 14 is found, the same, then the tests again under
 #                               AddressSanitizer + UBSan, those with threads under ThreadSanitizer (CMakePresets.json
-#                               leaves long runs on emulated GPUs out of both, and does not let every test that has
-#                               Arrow's threads sleep a second before it ends)
+#                               says which)
 #   tests/run.sh --fuzz [S]     the fuzz targets, S seconds each (default 300; needs clang++)
+#
+#   --no-setup                  do not look for missing packages
+#   --all-parts                 an optional part that cannot be built is an error, and so is a test that is skipped
+#
+# At the end it prints the seconds of each phase, also to build/phases.tsv, and the hits of the compiler cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+
+mode='' setup=1 all_parts=0 fuzz_seconds=300
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --full) mode=full; shift ;;
+    --fuzz)
+      mode=fuzz; shift
+      case "${1:-}" in [0-9]*) fuzz_seconds=$1; shift ;; esac ;;
+    --no-setup) setup=0; shift ;;
+    --all-parts) all_parts=1; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "run.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
+  esac
+done
 
 jobs=$(nproc)
+mkdir -p build
+: >build/phases.tsv
+
+# Hits and calls of the compiler cache so far.
+cache_counts() { ccache --print-stats 2>/dev/null | awk '$1 ~ /^(direct_cache_hit|preprocessed_cache_hit)$/ { hits += $2 } $1 == "cache_miss" { misses += $2 } END { print hits + 0, hits + misses + 0 }'; }
+# phase <name> <command>...: runs it, and notes its seconds and what the compiler cache had of it.
+phase() {
+  local name=$1 begin=$SECONDS hits calls hits_before calls_before
+  shift
+  read -r hits_before calls_before < <(cache_counts)
+  echo "== $name"
+  "$@"
+  read -r hits calls < <(cache_counts)
+  printf '%s\t%d\t%d\t%d\n' "$name" $((SECONDS - begin)) $((hits - hits_before)) $((calls - calls_before)) >>build/phases.tsv
+}
+
+options=()
 # Without a GPU nothing runs what nvcc makes: kernels are compiled for one architecture, half of the time. What is
 # packed for a GPU (tools/gpu_check.sh) and what `cmake --preset release` alone makes has all of them.
-one_architecture=()
-nvidia-smi -L >/dev/null 2>&1 || one_architecture=(-DCMAKE_CUDA_ARCHITECTURES=90)
-# With ccache installed, sources that another build has compiled come from its cache, whatever folder that was in.
-if command -v ccache >/dev/null; then
-  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
-  export CMAKE_CUDA_COMPILER_LAUNCHER=${CMAKE_CUDA_COMPILER_LAUNCHER-ccache}
-fi
-run_preset() {
-  echo "== $1: configure, build, test"
-  cmake --preset "$1" "${one_architecture[@]}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
-  cmake --build --preset "$1" -j "$jobs"
+nvidia-smi -L >/dev/null 2>&1 || options+=(-DCMAKE_CUDA_ARCHITECTURES=90)
+choose_parts() {
+  # The programs and tests of a preset are linked some sixty times.
+  if command -v mold >/dev/null; then
+    for kind in EXE SHARED MODULE; do options+=("-DCMAKE_${kind}_LINKER_FLAGS=-fuse-ld=mold"); done
+  fi
+  if [ "$all_parts" = 1 ]; then options+=(-DHLITE_WITH_MPI=ON -DHLITE_WITH_GRPC=ON -DHLITE_WITH_PARQUET=ON); fi
+}
+configure_preset() {
+  cmake --preset "$1" "${options[@]}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
+  grep -E '(plug-in|module): ' "build/$1.configure.log"
+}
+run_tests() {
   # One job more than cores: some tests wait for processes that they stop or start.
   ctest --preset "$1" -j $((jobs + 1)) --output-log "build/$1.test.log" || failed_again "$1"
+  if [ "$all_parts" = 1 ] && grep -E '^ *[0-9]+/[0-9]+ Test .*\*\*\*Skipped' "build/$1.test.log"; then
+    echo "run.sh: $1: with --all-parts no test may be skipped" >&2
+    exit 1
+  fi
 }
 # Shows the output of the tests that failed once more, where it is found, and runs them again, alone. One test that
 # passes then does not stop the rest: it is named here, and wants mending. More, or one that fails again, end this.
@@ -41,32 +83,44 @@ failed_again() {
   echo "== $1: UNSTABLE, failed once and passed when it ran alone:"
   grep -E 'Test +#' "build/$1.again.log"
 }
+run_preset() {
+  phase "$1: configure" configure_preset "$1"
+  phase "$1: build" cmake --build --preset "$1" -j "$jobs"
+  phase "$1: test" run_tests "$1"
+}
+# Written for one version of clang-format; others format differently.
+check_format() {
+  if [ "$setup" = 1 ] && [ -n "$(tools/setup.sh --list --format)" ]; then tools/setup.sh --format; fi
+  case "$(clang-format --version 2>/dev/null)" in
+    *' version 14.'*) tools/format.sh --check ;;
+    *) echo "no clang-format 14: formatting is not checked" ;;
+  esac
+}
+print_phases() {
+  [ -s build/phases.tsv ] || return 0
+  echo "== seconds of each phase, and what the compiler cache had"
+  awk -F '\t' '{ cache = $4 ? $3 " of " $4 : "-"; printf "%-24s %6d s  %s\n", $1, $2, cache; sum += $2 } END { printf "%-24s %6d s\n", "all", sum }' build/phases.tsv
+}
+trap print_phases EXIT
 
-case "${1:-}" in
-  "" | --full | --fuzz) ;;
-  -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  *) echo "run.sh: unknown argument '$1'" >&2; sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
-esac
-
-mkdir -p build
-tools/setup.sh
-if [ "${1:-}" = --fuzz ]; then
-  seconds=${2:-300}
+if [ "$setup" = 1 ]; then phase "packages" tools/setup.sh; fi
+choose_parts
+if [ "$mode" = fuzz ]; then
   cmake --preset fuzz
   targets=(checkpoint_fuzz config_fuzz norm_fuzz raw_fuzz serve_fuzz)
   cmake --build --preset fuzz --target "${targets[@]}" -j "$jobs"
   for target in "${targets[@]}"; do
-    echo "== $target, $seconds seconds"
+    echo "== $target, $fuzz_seconds seconds"
     mkdir -p "build/fuzz/corpus/$target"
     [ "$target" = config_fuzz ] && cp configs/*.json configs/accuracy/*.json tests/fuzz/configs/*.json "build/fuzz/corpus/$target/"
-    "build/fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    "build/fuzz/bin/$target" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target"
   done
   exit 0
 fi
-if [ "${1:-}" = --full ] && command -v clang-format >/dev/null; then tools/format.sh --check; fi
+if [ "$mode" = full ]; then phase "format" check_format; fi
 run_preset release
-if [ "${1:-}" = --full ]; then
+if [ "$mode" = full ]; then
   run_preset asan
   run_preset tsan
 fi

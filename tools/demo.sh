@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # From nothing to a trained model: sets up, builds, generates Criteo-format data with a known best AUC,
 # preprocesses it, trains a DLRM and a logistic regression on it, and prints the AUCs side by side. Then
-# the same on real data, UCI Adult. Everything it makes lies in build/ and demo/.
+# the same on real data, UCI Adult. Everything it makes lies in build/ and demo/. At the end it says how many seconds
+# packages, building and running took.
 #
 #   tools/demo.sh               1,000,000 training samples
 #   tools/demo.sh --rows N      fewer or more
@@ -17,22 +18,26 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --rows) rows=${2:?--rows needs a number}; shift 2 ;;
     --no-setup) setup=0; shift ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "demo.sh: unknown argument '$1'" >&2; sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "demo.sh: unknown argument '$1'" >&2; sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 case "$rows" in '' | *[!0-9]*) echo "demo.sh: --rows: expected a number, found '$rows'" >&2; exit 2 ;; esac
 
 say() { printf '\n== %s\n' "$*"; }
+times='' begin=$SECONDS
+# took <words>: notes the seconds since the last call.
+took() { times="${times:+$times, }$1 $((SECONDS - begin)) s"; begin=$SECONDS; }
 if [ -f "$root/CMakeLists.txt" ]; then
   cd "$root"
-  if [ "$setup" = 1 ]; then say "packages"; tools/setup.sh; fi
+  if [ "$setup" = 1 ]; then say "packages"; tools/setup.sh --programs; took packages; fi
   say "building"
   mkdir -p build
   cmake --preset release >build/release.configure.log 2>&1 ||
     { cat build/release.configure.log >&2; exit 1; }
   cmake --build --preset release --target train criteo_synth criteo_prep csv_prep data_inspect -j "$(nproc)"
   PATH=$root/build/release/bin:$PATH
+  took building
 fi
 mkdir -p demo
 
@@ -78,3 +83,5 @@ printf '%-44s %s\n' "best possible AUC (true probabilities)" "$(sed -n '/^ "test
 printf '%-44s %s\n' "DLRM after one pass" "$(last_auc demo/dlrm.jsonl)"
 printf '%-44s %s\n' "logistic regression" "$(last_auc demo/logistic.jsonl)"
 printf '%-44s %s\n' "UCI Adult, test AUC (logistic: 0.902)" "$(last_auc demo/adult.jsonl)"
+took "data and training"
+printf '%-44s %s\n' "time" "$times"

@@ -1,31 +1,44 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need, 16 MB of them for gRPC, and says which. As root or through
-# sudo. Then fetches from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas
-# and polars, with which the Python package is tested, and clients that test the server. If PyPI cannot be reached, it says
-# so: programs are built without Parquet, and these tests are skipped. Run again, it does nothing.
+# Installs what building and testing need: packages of Debian 12 or 13 (tools/packages.txt), as root or through sudo, and of
+# PyPI, to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas and polars, with which
+# the Python package is tested, clients that test the server, and MkDocs. If PyPI cannot be reached, it says so: programs are
+# built without Parquet, and these tests are skipped. Run again, it does nothing.
 #
-#   tools/setup.sh             what building and testing need
-#   tools/setup.sh --programs  what building the programs needs, no more: no gRPC, nothing from PyPI
-#   tools/setup.sh --bench     also what the comparison with PyTorch needs
-#   tools/setup.sh --parquet   Arrow C++ alone, or an error; needs python3 with pip
-#   tools/setup.sh --list      print the packages and do nothing
+#   tools/setup.sh              all that building and testing need
+#   tools/setup.sh --GROUP...   these groups alone:
+#     --programs  to build the programs       --mpi      ranks as processes
+#     --grpc      the server over gRPC        --python   the Python package
+#     --parquet   Arrow C++ (PyPI)            --tests    tests, and their packages of PyPI
+#     --format    the formatting check        --bench    the comparison with PyTorch
+#     --pip       pip                         --runtime  to run programs that were built elsewhere
+#   tools/setup.sh --list [--GROUP...]   print the packages and do nothing
 set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
 
-programs=(g++ cmake ninja-build pkg-config ca-certificates
-  libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev libisal-dev
-  libzstd-dev openmpi-bin libopenmpi-dev libboost-dev libsimdjson-dev prometheus-cpp-dev)
-grpc=(libgrpc++-dev libprotobuf-dev protobuf-compiler)
-packages=("${programs[@]}" "${grpc[@]}" catch2 curl zlib1g-dev python3 python3-dev python3-venv python3-numpy python3-onnx python3-jsonschema python3-pip pybind11-dev)
-bench=(python3-torch python3-numpy libopenblas0-openmp)
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; }
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+# The packages of the groups that are given, under the names of this Debian; elsewhere under Debian 13's.
+# shellcheck disable=SC1090
+release=$(. "${HLITE_OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "${ID:-unknown} ${VERSION_ID:-}") || release=unknown
+packages_of() {
+  awk -v groups=" $* " -v newer="$([ "$release" = "debian 12" ] || echo 1)" '
+    /^#/ || NF < 2 || !index(groups, " " $1 " ") { next }
+    { name = newer && NF > 2 ? $3 : $2 }
+    name != "-" && !seen[name]++ { print name }' "$here/packages.txt"
+}
 
+# install_packages <group>...: what is missing of them.
 install_packages() {
-  if ! command -v dpkg-query >/dev/null; then
-    echo "setup.sh: this is not a Debian-like system; install by hand: ${packages[*]}" >&2
-    exit 2
-  fi
-  local missing=() package
+  local packages package missing=() sudo=()
+  mapfile -t packages < <(packages_of "$@")
+  case "$release" in
+    "debian 12" | "debian 13") ;;
+    *)
+      echo "setup.sh: expected Debian 12 or 13, found ${release:-nothing} in /etc/os-release; install what Debian 13 calls" >&2
+      echo "  ${packages[*]}" >&2
+      echo "then build without this script (tools/demo.sh --no-setup, tests/run.sh --no-setup)" >&2
+      exit 2 ;;
+  esac
   for package in "${packages[@]}"; do
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || missing+=("$package")
   done
@@ -33,7 +46,6 @@ install_packages() {
     echo "setup: all ${#packages[@]} packages are installed"
     return
   fi
-  local sudo=()
   if [ "$(id -u)" != 0 ]; then
     if ! command -v sudo >/dev/null; then
       echo "setup.sh: expected root or sudo to install: ${missing[*]}" >&2
@@ -42,23 +54,31 @@ install_packages() {
     sudo=(sudo)
   fi
   echo "setup: installing ${missing[*]}"
-  export DEBIAN_FRONTEND=noninteractive
   "${sudo[@]}" apt-get update -qq
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   echo "setup: done"
 }
 
+# Sets `python` to one that has pip.
+find_pip() {
+  for python in python3 /usr/bin/python3; do
+    if "$python" -m pip --version >/dev/null 2>&1; then return; fi
+  done
+  install_packages pip
+  python=/usr/bin/python3
+}
+
 # Headers and the two libraries of the wheel that tools/arrow.txt names, into a folder of its version.
 fetch_arrow() {
   local list version folder work python
-  list=$(cd "$(dirname "$0")" && pwd)/arrow.txt
+  list=$here/arrow.txt
   version=$(sed -n 's/^pyarrow==\([0-9.]*\).*/\1/p' "$list")
   folder=${XDG_CACHE_HOME:-$HOME/.cache}/hugectr_lite/arrow-$version
   if [ -d "$folder" ]; then
     echo "setup: Arrow C++ $version is in $folder"
     return
   fi
-  for python in python3 /usr/bin/python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done
+  find_pip
   echo "setup: fetching Arrow C++ $version (pyarrow of PyPI, 55 MB)"
   mkdir -p "$(dirname "$folder")"
   work=$(mktemp -d "$folder.XXXXXX.tmp")
@@ -104,7 +124,7 @@ PYTHON
 fetch_python() {
   local name=$1 list version folder work python=/usr/bin/python3
   [ -x "$python" ] || python=python3
-  list=$(cd "$(dirname "$0")" && pwd)/$2
+  list=$here/$2
   version=$(sed -n "s/^$3==\([0-9.]*\).*/\1/p" "$list")
   folder=${XDG_CACHE_HOME:-$HOME/.cache}/hugectr_lite/$name-$version-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
   if [ -d "$folder" ]; then
@@ -126,22 +146,27 @@ fetch_python() {
   fi
 }
 
-list_only=0 parquet=1
+list_only=0 parquet=0 groups=()
 for argument in "$@"; do
   case "$argument" in
-    --programs) packages=("${programs[@]}") parquet=0 ;;
-    --bench) packages+=("${bench[@]}") ;;
+    --programs | --mpi | --grpc | --python | --tests | --format | --bench | --pip | --runtime) groups+=("${argument#--}") ;;
+    --parquet) parquet=1 ;;
     --list) list_only=1 ;;
-    --parquet) parquet=only ;;
     -h | --help) usage; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
   esac
 done
-if [ "$list_only" = 1 ]; then printf '%s\n' "${packages[@]}"; exit 0; fi
-if [ "$parquet" = only ]; then fetch_arrow; exit; fi
-install_packages
-if [ "$parquet" = 0 ]; then exit; fi
-fetch_arrow || echo "setup: building goes on without Parquet; tools/setup.sh --parquet tries again" >&2
+if [ ${#groups[@]} = 0 ] && [ "$parquet" = 0 ]; then
+  groups=(programs mpi grpc python pip tests)
+  parquet=1
+fi
+if [ "$list_only" = 1 ]; then packages_of ${groups[@]+"${groups[@]}"}; exit 0; fi
+if [ ${#groups[@]} = 0 ]; then fetch_arrow; exit; fi
+install_packages "${groups[@]}"
+if [ "$parquet" = 1 ]; then
+  fetch_arrow || echo "setup: building goes on without Parquet; tools/setup.sh --parquet tries again" >&2
+fi
+case " ${groups[*]} " in *" tests "*) ;; *) exit 0 ;; esac
 fetch_python numpy numpy.txt numpy "NumPy 2" ||
   echo "setup: the Python module will not be tested with NumPy 2" >&2
 fetch_python sklearn sklearn.txt scikit-learn "scikit-learn, pandas and polars" ||
