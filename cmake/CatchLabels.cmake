@@ -1,14 +1,25 @@
-# cmake -P: writes ${file}, which makes each tag of the Catch2 program ${program} a label of its tests, for ctest's
+# cmake -P: writes ${file}, which makes each tag of ${program}, of Catch2 ${catch}, a label of its tests, for ctest's
 # filters. Tests are named as catch_discover_tests names them with ${prefix}.
 cmake_minimum_required(VERSION 3.25)
-execute_process(COMMAND ${program} --list-tags OUTPUT_VARIABLE tags RESULT_VARIABLE lists)
-if(NOT lists MATCHES "^[0-9]+$")  # of tags; or what ended it
-  message(FATAL_ERROR "${program} --list-tags: ${lists}")
+# Catch2 2 exits with the number of what it lists, Catch2 3 with 0.
+if(catch VERSION_GREATER_EQUAL 3)
+  set(list_names --list-tests --verbosity quiet)
+  set(success "^0$")
+else()
+  set(list_names --list-test-names-only)
+  set(success "^[0-9]+$")
+endif()
+execute_process(COMMAND ${program} --list-tags OUTPUT_VARIABLE tags RESULT_VARIABLE ended)
+if(NOT ended MATCHES "${success}")
+  message(FATAL_ERROR "${program} --list-tags: ${ended}")
 endif()
 string(REGEX MATCHALL "\\[[^].!]+\\]" tags "${tags}")
 set(all)
 foreach(tag IN LISTS tags)
-  execute_process(COMMAND ${program} --list-test-names-only ${tag} OUTPUT_VARIABLE names)
+  execute_process(COMMAND ${program} ${list_names} ${tag} OUTPUT_VARIABLE names RESULT_VARIABLE ended)
+  if(NOT ended MATCHES "${success}")
+    message(FATAL_ERROR "${program} ${list_names} ${tag}: ${ended}")
+  endif()
   string(STRIP "${names}" names)
   string(REPLACE "\n" ";" names "${names}")
   string(REGEX REPLACE "[][]" "" label ${tag})

@@ -1,6 +1,6 @@
 # Finds the library that multiplies matrices and defines the target hlite::gemm.
 # oneDNN is preferred (fastest measured); OpenBLAS is the fallback. Debian's dnnl CMake package needs
-# OpenCL headers, so the library is looked for by hand. Sets HLITE_GEMM_ONEDNN.
+# OpenCL headers, so the library is looked for by hand. Sets HLITE_GEMM_ONEDNN and HLITE_ONEDNN_NAME.
 set(HLITE_GEMM AUTO CACHE STRING "GEMM library: AUTO, ONEDNN or OPENBLAS")
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
@@ -12,6 +12,13 @@ if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND NOT HLITE_GEMM STREQUAL OPENBLAS)
   set(HLITE_GEMM_ONEDNN 1)
   set(Gemm_LIBRARY ${DNNL_LIBRARY})
   set(Gemm_INCLUDE_DIR ${DNNL_INCLUDE_DIR})
+  # By what the loader finds it, with no need for its headers' package: libdnnl.so.2 for oneDNN 2.6, libdnnl.so.3.6 for
+  # Debian's oneDNN 3.7. In the cache for tools/gpu_check/archive.py.
+  execute_process(COMMAND ${CMAKE_OBJDUMP} -p ${DNNL_LIBRARY} OUTPUT_VARIABLE name ERROR_VARIABLE error)
+  if(NOT name MATCHES "SONAME +(libdnnl[.]so[^ \n]*)")
+    message(FATAL_ERROR "${CMAKE_OBJDUMP} -p ${DNNL_LIBRARY}: expected a SONAME, found none. ${error}")
+  endif()
+  set(HLITE_ONEDNN_NAME ${CMAKE_MATCH_1} CACHE INTERNAL "Name of oneDNN for the loader")
 elseif(OPENBLAS_LIBRARY AND OPENBLAS_INCLUDE_DIR AND NOT HLITE_GEMM STREQUAL ONEDNN)
   set(HLITE_GEMM_ONEDNN 0)
   set(Gemm_LIBRARY ${OPENBLAS_LIBRARY})

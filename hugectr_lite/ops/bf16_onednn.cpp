@@ -4,9 +4,6 @@
 #include "hugectr_lite/ops/gemm_piece.h"
 
 #if HLITE_GEMM_ONEDNN
-#include <oneapi/dnnl/dnnl_version.h>
-#endif
-#if HLITE_GEMM_ONEDNN && DNNL_VERSION_MAJOR == 2
 #include <map>
 #include <mutex>
 
@@ -18,14 +15,29 @@
 #define dnnl_engine_create(...) hlite::ops::onednn().dnnl_engine_create_function(__VA_ARGS__)
 #define dnnl_engine_destroy(...) hlite::ops::onednn().dnnl_engine_destroy_function(__VA_ARGS__)
 #define dnnl_matmul_desc_init(...) hlite::ops::onednn().dnnl_matmul_desc_init_function(__VA_ARGS__)
+#define dnnl_matmul_primitive_desc_create(...) \
+  hlite::ops::onednn().dnnl_matmul_primitive_desc_create_function(__VA_ARGS__)
 #define dnnl_memory_create(...) hlite::ops::onednn().dnnl_memory_create_function(__VA_ARGS__)
+#define dnnl_memory_create_v2(...) hlite::ops::onednn().dnnl_memory_create_v2_function(__VA_ARGS__)
+#define dnnl_memory_desc_clone(...) \
+  hlite::ops::onednn().dnnl_memory_desc_clone_function(__VA_ARGS__)
+#define dnnl_memory_desc_create_with_tag(...) \
+  hlite::ops::onednn().dnnl_memory_desc_create_with_tag_function(__VA_ARGS__)
+#define dnnl_memory_desc_destroy(...) \
+  hlite::ops::onednn().dnnl_memory_desc_destroy_function(__VA_ARGS__)
 #define dnnl_memory_desc_get_size(...) \
   hlite::ops::onednn().dnnl_memory_desc_get_size_function(__VA_ARGS__)
+#define dnnl_memory_desc_get_size_v2(...) \
+  hlite::ops::onednn().dnnl_memory_desc_get_size_v2_function(__VA_ARGS__)
 #define dnnl_memory_desc_init_by_tag(...) \
   hlite::ops::onednn().dnnl_memory_desc_init_by_tag_function(__VA_ARGS__)
 #define dnnl_memory_destroy(...) hlite::ops::onednn().dnnl_memory_destroy_function(__VA_ARGS__)
 #define dnnl_memory_get_data_handle(...) \
   hlite::ops::onednn().dnnl_memory_get_data_handle_function(__VA_ARGS__)
+#define dnnl_memory_get_data_handle_v2(...) \
+  hlite::ops::onednn().dnnl_memory_get_data_handle_v2_function(__VA_ARGS__)
+#define dnnl_memory_set_data_handle(...) \
+  hlite::ops::onednn().dnnl_memory_set_data_handle_function(__VA_ARGS__)
 #define dnnl_memory_set_data_handle_v2(...) \
   hlite::ops::onednn().dnnl_memory_set_data_handle_v2_function(__VA_ARGS__)
 #define dnnl_primitive_attr_create(...) \
@@ -58,7 +70,7 @@
 
 namespace hlite::ops {
 
-#if HLITE_GEMM_ONEDNN && DNNL_VERSION_MAJOR == 2
+#if HLITE_GEMM_ONEDNN
 namespace {
 
 using dnnl::memory;
@@ -73,11 +85,14 @@ dnnl::matmul::primitive_desc description(const Bf16Sizes& s) {
   using Tag = memory::format_tag;
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return {{{{s.m, s.k}, Type::bf16, Tag::ab},
-           {{s.k, s.n}, Type::bf16, Tag::BA16a64b2a},
-           {{s.m, s.n}, Type::f32, Tag::ab}},
-          attributes,
-          cpu_engine()};
+  const memory::desc a({s.m, s.k}, Type::bf16, Tag::ab);
+  const memory::desc b({s.k, s.n}, Type::bf16, Tag::BA16a64b2a);
+  const memory::desc c({s.m, s.n}, Type::f32, Tag::ab);
+#if DNNL_VERSION_MAJOR == 2
+  return {{a, b, c}, attributes, cpu_engine()};
+#else
+  return {cpu_engine(), a, b, c, attributes};
+#endif
 }
 
 // A primitive and the handles of what it works on.
@@ -133,7 +148,7 @@ std::string onednn_bf16_products() {
   keep_single_threaded();
   try {
     const std::string name = description({64, 64, 64}).impl_info_str();
-    return name.starts_with("brg:") ? name : "";
+    return name.starts_with("brg") ? name : "";
   } catch (const dnnl::error&) {
     return "";  // below AVX-512 it has none at all
   }

@@ -1,4 +1,4 @@
-// bf16_piece() (bf16_piece.h) by oneDNN's matmul primitives (2.x): AMX.
+// bf16_piece() (bf16_piece.h) by oneDNN's matmul primitives: AMX.
 #pragma once
 
 #include <string>
@@ -7,8 +7,9 @@
 
 namespace hlite::ops {
 
-// The library's name of its products of bf16 with packed factors ("brg:avx512_core_bf16_amx_bf16");
-// empty where it has none, on this processor or under DNNL_MAX_CPU_ISA.
+// The library's name of its products of bf16 with packed factors ("brg:avx512_core_bf16_amx_bf16",
+// "brg_matmul:avx10_1_512_amx"); empty where it has none, on this processor or under
+// DNNL_MAX_CPU_ISA.
 std::string onednn_bf16_products();
 
 // Does what bf16_piece() does, on the calling thread. Keeps a primitive for each size that the

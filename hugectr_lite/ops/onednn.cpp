@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <string_view>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/plugin_file.h"
@@ -22,23 +23,21 @@ void find(void* library, const char* name, Function& function) {
 OneDnn load_onednn() {
   // The loader's own choice first, because a program may run on another machine than it was built
   // on.
-  const std::string name = fmt::format("libdnnl.so.{}", DNNL_VERSION_MAJOR);
+  const std::string name = HLITE_ONEDNN_NAME;
   void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = loader_error();
     library = dlopen(HLITE_ONEDNN_FILE, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
       raise("cannot load oneDNN, which multiplies matrices: {}; install libdnnl{}", reason,
-            DNNL_VERSION_MAJOR);
+            name.substr(std::string_view("libdnnl.so.").size()));
   }
   OneDnn found;
   find(library, "dnnl_sgemm", found.sgemm);
   find(library, "omp_set_num_threads", found.omp_set_num_threads);
-#if DNNL_VERSION_MAJOR == 2
 #define HLITE_ONEDNN_FIND(name) find(library, #name, found.name##_function);
   HLITE_ONEDNN_FUNCTIONS(HLITE_ONEDNN_FIND)
 #undef HLITE_ONEDNN_FIND
-#endif
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "hugectr_lite/config/regularizer_config.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::config {
 namespace {
@@ -35,12 +36,13 @@ TEST_CASE("A penalty has a kind and a weight, or neither") {
 TEST_CASE("A penalty that is said by half is refused") {
   CHECK_THROWS_WITH(regularizer(R"({"lambda": 0.5})"),
                     "r.json:1: lambda: expected a `regularizer` (L1 or L2) with it, found none");
-  CHECK_THROWS_WITH(regularizer(R"({"regularizer": "L1"})"),
-                    Catch::Contains("missing key \"lambda\""));
-  CHECK_THROWS_WITH(regularizer(R"({"regularizer": "l2", "lambda": 1})"),
-                    Catch::Contains("regularizer: expected one of \"L1\", \"L2\", found \"l2\""));
-  CHECK_THROWS_WITH(regularizer(R"({"regularizer": "L2", "lambda": -1})"),
-                    Catch::Contains("lambda: expected a number >= 0, found -1"));
+  const auto refused = [](const char* text, const char* why) {
+    test::check_contains(test::message_of<ConfigError>([&] { regularizer(text); }), {why});
+  };
+  refused(R"({"regularizer": "L1"})", "missing key \"lambda\"");
+  refused(R"({"regularizer": "l2", "lambda": 1})",
+          "regularizer: expected one of \"L1\", \"L2\", found \"l2\"");
+  refused(R"({"regularizer": "L2", "lambda": -1})", "lambda: expected a number >= 0, found -1");
 }
 
 }  // namespace hlite::config

@@ -2,8 +2,9 @@
 #include "hugectr_lite/network/initializer.h"
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <cmath>
+
+#include "tests/support/catch.h"
 
 namespace hlite::test {
 

@@ -30,15 +30,13 @@ def onednn(programs):
     """{name: path} of the library that programs load themselves, and of those it needs; empty where it is another's."""
     try:
         with open(os.path.join(os.path.dirname(programs), "CMakeCache.txt"), encoding="utf-8") as cache:
-            found = re.search(r"^DNNL_LIBRARY:\w+=(/.*)$", cache.read(), re.MULTILINE)
+            variables = dict(re.findall(r"^(DNNL_LIBRARY|HLITE_ONEDNN_NAME):\w+=(.+)$", cache.read(), re.MULTILINE))
     except OSError:
-        found = None
-    if not found:
+        variables = {}
+    if len(variables) < 2:
         return {}
-    path = os.path.realpath(found.group(1))
-    # The loader looks for libdnnl.so.2, a link to libdnnl.so.2.6.
-    name = re.match(r".*?\.so(\.\d+)?", os.path.basename(path)).group(0)
-    return {name: path, **libraries_of(path)}
+    path = os.path.realpath(variables["DNNL_LIBRARY"])
+    return {variables["HLITE_ONEDNN_NAME"]: path, **libraries_of(path)}
 
 
 def fill(root, programs, folder):

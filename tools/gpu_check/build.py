@@ -11,7 +11,7 @@ PROGRAMS = ["train", "criteo_synth", *TEST_PROGRAMS, "gpu_embedding_bench", "tra
 # What the Debian packages of tools/setup.sh bring; one of each line is enough.
 HEADERS = [("oneapi/dnnl/dnnl.h", "openblas-pthread/cblas.h", "cblas.h"), ("nlohmann/json.hpp",), ("CLI/CLI.hpp",),
            ("spdlog/spdlog.h",), ("fmt/format.h",), ("xxhash.h",), ("isa-l/igzip_lib.h",), ("zlib.h",), ("zstd.h",),
-           ("catch2/catch.hpp",)]
+           ("catch2/catch.hpp", "catch2/catch_test_macros.hpp")]
 
 
 def missing():

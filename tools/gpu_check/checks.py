@@ -88,6 +88,13 @@ class Checks:
         if ended.code != 0:
             raise Failed(ended.how())
 
+    def logged(self, words):
+        """How many lines of the check's log begin with these words."""
+        if not os.path.exists(self.log):
+            return 0
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return sum(line.startswith(words) for line in log)
+
     def keep_logs(self, archive):
         """All logs so far as one archive."""
         new = self.logs + ".tar.gz"

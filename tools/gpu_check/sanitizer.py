@@ -1,11 +1,10 @@
 """compute-sanitizer over the tests of kernels, where this machine lets it work."""
 import glob
 import os
-import re
 import shutil
 
 from checks import Failed, NotRun, last_lines
-from unit_tests import command, test_files
+from unit_tests import command, run_tests, test_files
 
 LIMIT = 240  # seconds for a file
 # Uses the device (memory, copies, a stream), and none of our kernels.
@@ -23,7 +22,7 @@ def works(session, tool):
     if not tool:
         raise NotRun("compute-sanitizer is not here")
     try:
-        session.checks.program([program, "-w", "NoTests", TRIVIAL], 60)
+        run_tests(session, [program, TRIVIAL], 60)
     except Failed as why:
         raise NotRun(f"the GPU fails a trivial test without it: {why}") from why
     try:
@@ -36,19 +35,12 @@ def works(session, tool):
 
 def sanitized(session, tool, kind, test, limit):
     """Raises Failed also where the sanitizer ends well without having run the program, as one was seen to do."""
-    before = passes(session.checks.log)
+    before = session.checks.logged("All tests passed")
     # Some tests make calls that CUDA must refuse; that the program handles.
     more = ["--report-api-errors", "no"] if kind == "memcheck" else []
     session.checks.program([tool, "--tool", kind, *more, "--error-exitcode", "9", *test], limit)
-    if passes(session.checks.log) == before:
+    if session.checks.logged("All tests passed") == before:
         raise Failed("the sanitizer has not run the tests")
-
-
-def passes(log):
-    if not os.path.exists(log):
-        return 0
-    with open(log, encoding="utf-8", errors="replace") as text:
-        return len(re.findall("^All tests passed", text.read(), re.MULTILINE))
 
 
 def run(session):
