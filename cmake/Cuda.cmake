@@ -6,8 +6,9 @@ if(NOT HLITE_WITH_CUDA STREQUAL OFF)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # 90 also carries PTX, for whatever comes later
   endif()
-  if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
-    set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+  # A hint, not CMAKE_CUDA_COMPILER: what check_language is given it does not check.
+  if(NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(ENV{CUDACXX} /usr/local/cuda/bin/nvcc)
   endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   include(CheckLanguage)

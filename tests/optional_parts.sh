@@ -65,7 +65,7 @@ if [ -x /usr/local/cuda/bin/nvcc ]; then
     mkdir -p "$work/upper/$(dirname "$file")" "$work/overlay"
     mknod "$work/upper/$file" c 0 0  # what an overlay takes for a removed file
     mount -t overlay overlay -o "lowerdir=/usr/local/cuda,upperdir=$work/upper,workdir=$work/overlay" /usr/local/cuda
-    look CUDA "CUDA plug-in" "$(basename "$piece" | sed 's/nvcc/nvcc that compiles/')"
+    look CUDA "CUDA plug-in" "$(basename "$piece" | sed "s/nvcc\|libcudart.*/nvcc that compiles/")"
     umount /usr/local/cuda
     rm -rf "$work/upper" "$work/overlay"
   done

@@ -13,19 +13,19 @@ using comm::CommError;
 using comm::Communicator;
 using comm::run_ranks;
 
-TEST_CASE("collectives move and add exactly, whatever the number of ranks") {
+TEST_CASE("collectives move and add exactly, whatever the number of ranks", "[threads]") {
   for (const int ranks : {1, 2, 3, 4, 5, 7, 8}) {
     INFO(ranks << " ranks");
     CHECK_NOTHROW(run_ranks(ranks, test::check_everything));
   }
 }
 
-TEST_CASE("collectives are the same when ranks are spread over nodes") {
+TEST_CASE("collectives are the same when ranks are spread over nodes", "[threads]") {
   for (const auto& rows : {std::vector<int>{1, 1, 1}, {2, 2}, {1, 3}, {4, 1, 2}})
     CHECK_NOTHROW(run_ranks(comm::Topology(rows), test::check_everything));
 }
 
-TEST_CASE("no rank passes a barrier before all have come") {
+TEST_CASE("no rank passes a barrier before all have come", "[threads]") {
   std::atomic<int> arrived{0};
   run_ranks(5, [&](Communicator& c) {
     for (int round = 1; round <= 50; ++round) {
@@ -38,7 +38,7 @@ TEST_CASE("no rank passes a barrier before all have come") {
   CHECK(arrived == 250);
 }
 
-TEST_CASE("a rank that fails ends the others with its reason") {
+TEST_CASE("a rank that fails ends the others with its reason", "[threads]") {
   for (const int failing : {0, 2}) {
     std::mutex mutex;
     std::vector<std::string> reasons;
@@ -63,7 +63,8 @@ TEST_CASE("a rank that fails ends the others with its reason") {
   }
 }
 
-TEST_CASE("the error of the rank that failed is thrown, though others were notified of it first") {
+TEST_CASE("the error of the rank that failed is thrown, though others were notified of it first",
+          "[threads]") {
   std::atomic<bool> notified = false;
   CHECK_THROWS_AS(run_ranks(2,
                             [&](Communicator& c) {
@@ -82,7 +83,7 @@ TEST_CASE("the error of the rank that failed is thrown, though others were notif
                   DataError);
 }
 
-TEST_CASE("a message larger than its receiver allows is an error on all ranks") {
+TEST_CASE("a message larger than its receiver allows is an error on all ranks", "[threads]") {
   const std::string reason = test::message_of<CommError>([] {
     run_ranks(3, [](Communicator& c) {
       const std::vector<char> data(c.rank() == 1 ? 9 : 10);
@@ -94,7 +95,7 @@ TEST_CASE("a message larger than its receiver allows is an error on all ranks") 
   test::check_contains(reason, {"sent 10 bytes to rank 1, which expects at most 9"});
 }
 
-TEST_CASE("ranks that disagree on a size get an error that says so") {
+TEST_CASE("ranks that disagree on a size get an error that says so", "[threads]") {
   test::check_contains(test::message_of<CommError>([] {
                          run_ranks(2, [](Communicator& c) {
                            std::vector<float> v(c.rank() == 0 ? 8 : 6);
@@ -104,7 +105,7 @@ TEST_CASE("ranks that disagree on a size get an error that says so") {
                        {"bytes"});
 }
 
-TEST_CASE("what is sent to others is counted, what stays is not") {
+TEST_CASE("what is sent to others is counted, what stays is not", "[threads]") {
   run_ranks(comm::Topology({2, 2}), [](Communicator& c) {
     test::RankExec exec(c);
     std::vector<float> v(8, 1);

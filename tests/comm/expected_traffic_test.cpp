@@ -24,7 +24,7 @@ void check_sent(const Communicator& c, const TrafficTotals& counted,
 
 }  // namespace
 
-TEST_CASE("collectives send what is expected, on any route and topology") {
+TEST_CASE("collectives send what is expected, on any route and topology", "[threads]") {
   for (const auto& rows :
        {std::vector<int>{1}, {3}, {1, 1}, {2, 2}, {3, 3}, {2, 2, 2}, {1, 1, 1, 1}, {2, 1, 4}})
     for (const bool node_first : {false, true}) {

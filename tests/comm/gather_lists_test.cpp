@@ -5,7 +5,7 @@
 
 namespace hlite::comm {
 
-TEST_CASE("lists of any lengths arrive concatenated, on the ranks that request them") {
+TEST_CASE("lists of any lengths arrive concatenated, on the ranks that request them", "[threads]") {
   for (const int ranks : {1, 2, 3, 7})
     for (const int root : {kEveryRank, 0, ranks - 1})
       for (const size_t longest : {0, 1, 5}) {

@@ -11,7 +11,8 @@ using comm::Route;
 using comm::Topology;
 using comm::TrafficTotals;
 
-TEST_CASE("hierarchical collectives bring and add what the definition says, on any even nodes") {
+TEST_CASE("hierarchical collectives bring and add what the definition says, on any even nodes",
+          "[threads]") {
   struct Case {
     int nodes, locals;
     bool node_first;
@@ -37,7 +38,8 @@ TEST_CASE("hierarchical collectives bring and add what the definition says, on a
   }
 }
 
-TEST_CASE("between nodes a hierarchical all-reduce sends each value 2 (nodes - 1) times in all") {
+TEST_CASE("between nodes a hierarchical all-reduce sends each value 2 (nodes - 1) times in all",
+          "[threads]") {
   std::vector<TrafficTotals> sent(8);
   constexpr int64_t kValues = 8 * 100;
   comm::run_ranks(Topology({2, 2, 2, 2}), [&](Communicator& world) {
@@ -53,7 +55,7 @@ TEST_CASE("between nodes a hierarchical all-reduce sends each value 2 (nodes - 1
   CHECK(sum.inter_received == sum.inter_bytes);
 }
 
-TEST_CASE("a block larger than its receiver allows is an error on both routes") {
+TEST_CASE("a block larger than its receiver allows is an error on both routes", "[threads]") {
   for (const Route route : {Route::kFlat, Route::kHierarchical}) {
     const std::string reason = test::message_of<comm::CommError>([&] {
       comm::run_ranks(Topology({2, 2}), [&](Communicator& world) {
@@ -68,7 +70,7 @@ TEST_CASE("a block larger than its receiver allows is an error on both routes") 
   }
 }
 
-TEST_CASE("rails need equal nodes") {
+TEST_CASE("rails need equal nodes", "[threads]") {
   test::check_contains(test::message_of<comm::CommError>([] {
                          comm::run_ranks(Topology({2, 1}), [](Communicator& world) {
                            (void)world.copy(Route::kHierarchical);

@@ -18,7 +18,7 @@ TEST_CASE("a rank alone exchanges with itself, and one of several that has no wo
   CHECK(looked_at.make_communicator(Route::kFlat) == nullptr);
 }
 
-TEST_CASE("a step's communicator counts what this step sends, by its route") {
+TEST_CASE("a step's communicator counts what this step sends, by its route", "[threads]") {
   const Topology topology({2, 2});
   std::array<std::array<int64_t, 3>, 4> sent{};  // of the world, flat, hierarchical
   run_ranks(topology, [&](Communicator& world) {

@@ -51,7 +51,8 @@ void check_halves(Communicator& world, Route route, size_t pairs, size_t floats)
 
 }  // namespace
 
-TEST_CASE("the halves of a sum over ranks are, bit for bit, an all-reduce on the same route") {
+TEST_CASE("the halves of a sum over ranks are, bit for bit, an all-reduce on the same route",
+          "[threads]") {
   for (const auto& rows : {std::vector<int>{1}, {3}, {1, 1}, {2, 2}, {3, 3}, {2, 2, 2}, {2, 1, 4}})
     for (const bool node_first : {false, true}) {
       if (node_first && !Topology(rows).uniform()) continue;

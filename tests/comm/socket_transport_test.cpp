@@ -190,7 +190,8 @@ std::vector<std::unique_ptr<Communicator>> make_socket_ranks(const Topology& top
 
 }  // namespace
 
-TEST_CASE("a transport of sockets has every collective, on one rank, several, and nodes") {
+TEST_CASE("a transport of sockets has every collective, on one rank, several, and nodes",
+          "[threads]") {
   for (const auto& nodes : {std::vector<int>{1}, {2}, {7}, {1, 1}, {2, 2}, {3, 3}}) {
     INFO(fmt::format("nodes of {}", fmt::join(nodes, ", ")));
     const auto ranks = make_socket_ranks(Topology(nodes));
@@ -203,7 +204,7 @@ TEST_CASE("a transport of sockets has every collective, on one rank, several, an
   }
 }
 
-TEST_CASE("a rank that fails ends the others of a transport of sockets") {
+TEST_CASE("a rank that fails ends the others of a transport of sockets", "[threads]") {
   const auto ranks = make_socket_ranks(Topology({3}));
   const std::string message = test::message_of<Error>([&] {
     run_ranks(ranks, [](Communicator& world) {

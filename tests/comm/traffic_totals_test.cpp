@@ -7,7 +7,7 @@
 namespace hlite::comm {
 
 // Three calls; some blocks are empty.
-TEST_CASE("traffic by rails follows from the traffic of each pair of ranks") {
+TEST_CASE("traffic by rails follows from the traffic of each pair of ranks", "[threads]") {
   const auto floats = [](int from, int to) { return (from * 5 + to * 3) % 4; };
   for (const Topology& topology : {Topology({2, 2}), Topology({3, 3}, true), Topology({1, 1, 1})})
     CHECK_NOTHROW(run_ranks(topology, [&](Communicator& world) {

@@ -226,7 +226,7 @@ TEST_CASE("a limit on the size of files is an error at the right offset") {
   CHECK(status == 0);
 }
 
-TEST_CASE("writes that are cut short or interrupted go on") {
+TEST_CASE("writes that are cut short or interrupted go on", "[threads]") {
   // A pipe takes 64 KiB at a time, and a timer interrupts the writer while it waits for the slow
   // reader.
   const TemporaryDirectory dir;

@@ -91,7 +91,7 @@ class MoodyQueue final : public AioQueue {
 };
 }  // namespace
 
-TEST_CASE("all queues read what is asked, at most `depth` at a time") {
+TEST_CASE("all queues read what is asked, at most `depth` at a time", "[threads]") {
   const RandomFile f(10 * kAlignment + 100);
   for (const IoQueueFactory& open : all_queues()) {
     const auto queue = open(f.path, {.depth = 4, .alignment = kAlignment});
@@ -120,7 +120,7 @@ TEST_CASE("all queues read what is asked, at most `depth` at a time") {
   }
 }
 
-TEST_CASE("a read that fails says why in its completion") {
+TEST_CASE("a read that fails says why in its completion", "[threads]") {
   const RandomFile f(2 * kAlignment);
   for (const IoQueueFactory& open : all_queues()) {
     const auto queue = open(f.path, {.depth = 2, .alignment = kAlignment});
@@ -156,7 +156,7 @@ TEST_CASE("what the kernel does not accept at once is left to the caller") {
   }
 }
 
-TEST_CASE("a waiting thread can be woken, before or while it waits") {
+TEST_CASE("a waiting thread can be woken, before or while it waits", "[threads]") {
   const RandomFile f(kAlignment);
   for (const IoQueueFactory& open : all_queues()) {
     const auto queue = open(f.path, {.depth = 2, .alignment = kAlignment});
@@ -170,7 +170,7 @@ TEST_CASE("a waiting thread can be woken, before or while it waits") {
   }
 }
 
-TEST_CASE("a queue may be destroyed while it reads") {
+TEST_CASE("a queue may be destroyed while it reads", "[threads]") {
   const RandomFile f(64 * kAlignment);
   for (const IoQueueFactory& open : all_queues()) {
     for (int round = 0; round < 20; ++round) {
@@ -184,7 +184,7 @@ TEST_CASE("a queue may be destroyed while it reads") {
   }
 }
 
-TEST_CASE("where direct reads are refused a file is read through the page cache") {
+TEST_CASE("where direct reads are refused a file is read through the page cache", "[threads]") {
   std::string refusal;
   // Kernel files have no O_DIRECT.
   CHECK(AioQueue::open("/proc/self/status", {}, refusal) == nullptr);
@@ -198,7 +198,7 @@ TEST_CASE("where direct reads are refused a file is read through the page cache"
   CHECK(std::memcmp(bytes.data(), "Name:", 5) == 0);
 }
 
-TEST_CASE("reads aligned worse than the device allows fall back to the page cache") {
+TEST_CASE("reads aligned worse than the device allows fall back to the page cache", "[threads]") {
   // Some file systems accept any alignment: then it reads directly.
   const RandomFile f(1000);
   const auto queue = open_io_queue(f.path, {.depth = 1, .alignment = 4});

@@ -15,7 +15,7 @@
 
 using namespace hlite;
 
-TEST_CASE("every task runs once, on a worker of the pool") {
+TEST_CASE("every task runs once, on a worker of the pool", "[threads]") {
   for (const int threads : {1, 2, 3, 7}) {
     ThreadPool pool(threads);
     REQUIRE(pool.threads() == threads);
@@ -34,7 +34,7 @@ TEST_CASE("every task runs once, on a worker of the pool") {
   }
 }
 
-TEST_CASE("no two tasks at one time share a worker number") {
+TEST_CASE("no two tasks at one time share a worker number", "[threads]") {
   ThreadPool pool(4);
   std::atomic<int> inside[4] = {};
   std::atomic<int> clashes{0};
@@ -45,7 +45,7 @@ TEST_CASE("no two tasks at one time share a worker number") {
   CHECK(clashes == 0);
 }
 
-TEST_CASE("ranges of parallel_for cover everything once and respect the grain") {
+TEST_CASE("ranges of parallel_for cover everything once and respect the grain", "[threads]") {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
     for (const int64_t n : {0, 1, 2, 31, 1000}) {
@@ -72,7 +72,7 @@ TEST_CASE("ranges of parallel_for cover everything once and respect the grain") 
   }
 }
 
-TEST_CASE("a task's error reaches the caller and the pool goes on") {
+TEST_CASE("a task's error reaches the caller and the pool goes on", "[threads]") {
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 20; ++round) {
@@ -89,7 +89,7 @@ TEST_CASE("a task's error reaches the caller and the pool goes on") {
   }
 }
 
-TEST_CASE("many short runs lose nothing") {
+TEST_CASE("many short runs lose nothing", "[threads]") {
   ThreadPool pool(3);
   std::atomic<int64_t> sum{0};
   constexpr int64_t kRuns = 3000;
@@ -98,7 +98,7 @@ TEST_CASE("many short runs lose nothing") {
   CHECK(sum == kRuns * 4 * (kRuns * 4 - 1) / 2);
 }
 
-TEST_CASE("pools start and stop, used or not") {
+TEST_CASE("pools start and stop, used or not", "[threads]") {
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(3);
     std::atomic<int> count{0};
@@ -109,7 +109,8 @@ TEST_CASE("pools start and stop, used or not") {
 }
 
 // In a child, whose memory limit allows the stacks of only some of its threads.
-TEST_CASE("a pool whose threads cannot all be started says so, and ends those that were") {
+TEST_CASE("a pool whose threads cannot all be started says so, and ends those that were",
+          "[threads]") {
   if (test::kSanitized) return;  // their own memory has no such limit
   const pid_t child = fork();
   REQUIRE(child >= 0);

@@ -37,7 +37,7 @@ std::string error_of(AsyncReader& reader, const test::RawShape& shape, int64_t& 
 }
 }  // namespace
 
-TEST_CASE("short, interrupted, late and disordered reads give the same batches") {
+TEST_CASE("short, interrupted, late and disordered reads give the same batches", "[threads]") {
   RawFixture f(1'000);
   for (uint64_t seed = 0; seed < 24; ++seed) {
     Faults faults;
@@ -75,7 +75,7 @@ TEST_CASE("short, interrupted, late and disordered reads give the same batches")
   }
 }
 
-TEST_CASE("a device error belongs to its batch, whichever thread meets it first") {
+TEST_CASE("a device error belongs to its batch, whichever thread meets it first", "[threads]") {
   RawFixture f(1'000);
   for (const int64_t threads : {1, 2, 3, 7}) {
     f.data.async_param = async_param(threads, 4, 512, 8, 512);
@@ -95,7 +95,7 @@ TEST_CASE("a device error belongs to its batch, whichever thread meets it first"
   }
 }
 
-TEST_CASE("a bad sample is an error in its batch's turn, and stays one") {
+TEST_CASE("a bad sample is an error in its batch's turn, and stays one", "[threads]") {
   RawFixture f(100);
   f.words[static_cast<size_t>(57 * f.shape.values() + 6)] = 70;  // sample 57, key of slot 2
   f.words[static_cast<size_t>(64 * f.shape.values() + 6)] = 70;  // and later ones
@@ -113,7 +113,7 @@ TEST_CASE("a bad sample is an error in its batch's turn, and stays one") {
   }
 }
 
-TEST_CASE("a file cut short while it is read is an error, never old data") {
+TEST_CASE("a file cut short while it is read is an error, never old data", "[threads]") {
   for (const bool direct : {false, true}) {
     RawFixture f(1'000);
     f.data.async_param = async_param(2, 2, 512, 2, 512);
@@ -128,7 +128,8 @@ TEST_CASE("a file cut short while it is read is an error, never old data") {
   }
 }
 
-TEST_CASE("a file that shrinks after the samples in use is an error at the next epoch") {
+TEST_CASE("a file that shrinks after the samples in use is an error at the next epoch",
+          "[threads]") {
   RawFixture f(100);
   f.data.num_samples = 50;
   f.data.async_param = async_param(1, 1, 512, 2, 512);
@@ -141,7 +142,7 @@ TEST_CASE("a file that shrinks after the samples in use is an error at the next 
   CHECK(good + 1 == 5);
 }
 
-TEST_CASE("a file that grows is read as it was, and that is said once") {
+TEST_CASE("a file that grows is read as it was, and that is said once", "[threads]") {
   const LogCapture log;
   RawFixture f(95);
   f.data.async_param = async_param(2, 2, 512, 2, 512);
@@ -177,7 +178,8 @@ TEST_CASE("a file that changes while it is opened is an error") {
         f.path + ": changed while it was opened: 280 bytes, then 308");
 }
 
-TEST_CASE("where direct reads are refused the file is read all the same, and that is said once") {
+TEST_CASE("where direct reads are refused the file is read all the same, and that is said once",
+          "[threads]") {
   const LogCapture log;
   RawFixture f(300);
   f.data.async_param = async_param(3, 2, 512, 2, 512);
@@ -192,7 +194,7 @@ TEST_CASE("where direct reads are refused the file is read all the same, and tha
   CHECK(log.count(f.path + ": reading it through the page cache: the test refuses") == 1);
 }
 
-TEST_CASE("a system that starts no reads for a while is waited for") {
+TEST_CASE("a system that starts no reads for a while is waited for", "[threads]") {
   RawFixture f(100);
   f.data.async_param = async_param(1, 2, 512, 2, 512);
   Faults faults;
@@ -203,7 +205,7 @@ TEST_CASE("a system that starts no reads for a while is waited for") {
   for (int p = 0; p < 30; ++p) REQUIRE(is_right(f.shape, reader->next()));
 }
 
-TEST_CASE("a reader stops at once, whatever is in flight") {
+TEST_CASE("a reader stops at once, whatever is in flight", "[threads]") {
   RawFixture f(10'000);
   for (int i = 0; i < 40; ++i) {
     f.data.async_param = async_param(1 + i % 4, 3, 512 << (i % 4), 1 + i, 512);

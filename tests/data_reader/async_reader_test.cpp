@@ -20,7 +20,7 @@ using test::message_of;
 using test::RawFixture;
 using test::RawShape;
 
-TEST_CASE("every sample arrives, whatever file, batch, blocks, depth and threads") {
+TEST_CASE("every sample arrives, whatever file, batch, blocks, depth and threads", "[threads]") {
   struct Reading {
     int64_t threads, batches, block, depth, alignment;
   };
@@ -58,7 +58,7 @@ TEST_CASE("every sample arrives, whatever file, batch, blocks, depth and threads
   CHECK(combinations == 70);
 }
 
-TEST_CASE("batches of many pieces are put together") {
+TEST_CASE("batches of many pieces are put together", "[threads]") {
   RawFixture f(70'001, {13, {3, 4, 5}, false, true});  // 68 bytes each: 4.8 MB
   for (const bool configured : {false, true}) {        // without async_param: format Raw
     if (configured) f.data.async_param = async_param(2, 2, 1 << 16, 8, 512);
@@ -69,7 +69,7 @@ TEST_CASE("batches of many pieces are put together") {
   }
 }
 
-TEST_CASE("floats are taken as they are, and slots may have several keys") {
+TEST_CASE("floats are taken as they are, and slots may have several keys", "[threads]") {
   for (RawShape shape :
        {RawShape{4, {9}, true, false}, RawShape{5, {9, 100, 7}, true, true, {3, 1, 8}, true},
         RawShape{2, {50, 60}, false, false, {1, 2}}}) {
@@ -79,7 +79,7 @@ TEST_CASE("floats are taken as they are, and slots may have several keys") {
   }
 }
 
-TEST_CASE("a batch stays as it is until the next call, with all others read ahead") {
+TEST_CASE("a batch stays as it is until the next call, with all others read ahead", "[threads]") {
   RawFixture f(500);
   f.data.async_param = async_param(2, 3, 512, 4, 512);
   const auto reader = f.reader(10);
@@ -91,7 +91,7 @@ TEST_CASE("a batch stays as it is until the next call, with all others read ahea
   }
 }
 
-TEST_CASE("batches lie in the memory that the reader names") {
+TEST_CASE("batches lie in the memory that the reader names", "[threads]") {
   RawFixture f(100);
   const auto reader = f.reader(10);
   const auto memory = reader->memory();
@@ -107,7 +107,7 @@ TEST_CASE("batches lie in the memory that the reader names") {
   CHECK(used.size() == memory.size());
 }
 
-TEST_CASE("without repetition the end is an empty batch") {
+TEST_CASE("without repetition the end is an empty batch", "[threads]") {
   RawFixture f(25);
   SourceOptions options;
   options.repeat = false;
@@ -126,7 +126,7 @@ TEST_CASE("without repetition the end is an empty batch") {
   CHECK(f.reader(10, options)->next().size == 0);
 }
 
-TEST_CASE("all batches of a resident source stay valid") {
+TEST_CASE("all batches of a resident source stay valid", "[threads]") {
   RawFixture f(205);
   f.data.async_param = async_param(3, 1, 512, 2, 512);
   SourceOptions options;
@@ -142,7 +142,7 @@ TEST_CASE("all batches of a resident source stay valid") {
   }
 }
 
-TEST_CASE("with shuffle each epoch has every sample once, the partial batch too") {
+TEST_CASE("with shuffle each epoch has every sample once, the partial batch too", "[threads]") {
   RawFixture f(205);
   f.data.async_param = async_param(3, 2, 512, 2, 512);
   SourceOptions options;
@@ -169,7 +169,8 @@ TEST_CASE("with shuffle each epoch has every sample once, the partial batch too"
   CHECK(epochs[1] != epochs[2]);
 }
 
-TEST_CASE("a resumed reader goes on exactly where the other one was, at every position") {
+TEST_CASE("a resumed reader goes on exactly where the other one was, at every position",
+          "[threads]") {
   RawFixture f(95);
   for (const bool shuffle : {false, true}) {
     SourceOptions options;
@@ -194,7 +195,7 @@ TEST_CASE("a resumed reader goes on exactly where the other one was, at every po
   }
 }
 
-TEST_CASE("shards cover each batch exactly, and each reads only its own rows") {
+TEST_CASE("shards cover each batch exactly, and each reads only its own rows", "[threads]") {
   RawFixture f(1'003);
   f.data.async_param = async_param(2, 2, 512, 4, 512);
   for (const int64_t count : {1, 2, 3, 4, 12}) {
@@ -264,7 +265,7 @@ TEST_CASE("num_samples limits RawAsync and is a demand on Raw") {
                  {"f.bin", "empty file"});
 }
 
-TEST_CASE("a reader uses num_samples of the file, or fewer on request") {
+TEST_CASE("a reader uses num_samples of the file, or fewer on request", "[threads]") {
   RawFixture f(100);
   f.data.num_samples = 33;
   f.data.eval_num_samples = 12;
@@ -279,7 +280,8 @@ TEST_CASE("a reader uses num_samples of the file, or fewer on request") {
   CHECK(eval.next().size == 1);
 }
 
-TEST_CASE("keys outside of their tables are replaced and counted, those read ahead not") {
+TEST_CASE("keys outside of their tables are replaced and counted, those read ahead not",
+          "[threads]") {
   RawFixture f(100);
   for (const int64_t sample : {3, 3, 57, 99})
     f.words[static_cast<size_t>(sample * f.shape.values() + 6)] = 70;  // key of slot 2
@@ -293,7 +295,7 @@ TEST_CASE("keys outside of their tables are replaced and counted, those read ahe
   }
 }
 
-TEST_CASE("waiting is measured") {
+TEST_CASE("waiting is measured", "[threads]") {
   RawFixture f(100);
   const auto reader = f.reader(10);
   CHECK(reader->wait_seconds() == 0);

@@ -80,14 +80,15 @@ std::vector<float> counted(int64_t first, int64_t size) {
 }
 }  // namespace
 
-TEST_CASE("nothing of the data is read before it is asked for") {
+TEST_CASE("nothing of the data is read before it is asked for", "[threads]") {
   CountingSource source({});
   CHECK(source.filled() == 0);
   source.next();
   CHECK(source.filled() >= 1);
 }
 
-TEST_CASE("a ring hands out batches in order, whatever its slots and threads, and then ends") {
+TEST_CASE("a ring hands out batches in order, whatever its slots and threads, and then ends",
+          "[threads]") {
   for (const int64_t slots : {2, 3, 7})
     for (const int threads : {1, 2, 3}) {
       INFO(slots << " slots, " << threads << " threads");
@@ -107,7 +108,8 @@ TEST_CASE("a ring hands out batches in order, whatever its slots and threads, an
     }
 }
 
-TEST_CASE("a ring that repeats goes on with the first batch, and starts at a given position") {
+TEST_CASE("a ring that repeats goes on with the first batch, and starts at a given position",
+          "[threads]") {
   CountingSource source({.threads = 2}, {.start_batch = 4, .repeat = true});
   for (int64_t p = 4; p < 20; ++p) {
     CHECK(source.position() == p);
@@ -115,7 +117,8 @@ TEST_CASE("a ring that repeats goes on with the first batch, and starts at a giv
   }
 }
 
-TEST_CASE("a ring decodes ahead as far as it has slots, and leaves the consumer's slot alone") {
+TEST_CASE("a ring decodes ahead as far as it has slots, and leaves the consumer's slot alone",
+          "[threads]") {
   CountingSource source({.samples = 100, .batch = 1, .slots = 3});
   const HostBatch& first = source.next();
   const auto wait_for = [&](int64_t count) {
@@ -129,7 +132,8 @@ TEST_CASE("a ring decodes ahead as far as it has slots, and leaves the consumer'
   wait_for(4);
 }
 
-TEST_CASE("an error belongs to its position: batches before it come, later calls repeat it") {
+TEST_CASE("an error belongs to its position: batches before it come, later calls repeat it",
+          "[threads]") {
   for (const int64_t bad : {0, 1, 5}) {
     CountingSource source({.bad = bad});
     for (int64_t b = 0; b < bad; ++b) CHECK(source.next().first_sample == 4 * b);
@@ -140,12 +144,12 @@ TEST_CASE("an error belongs to its position: batches before it come, later calls
   }
 }
 
-TEST_CASE("a ring ends while its threads wait for a free slot") {
+TEST_CASE("a ring ends while its threads wait for a free slot", "[threads]") {
   CountingSource source({.samples = 1000, .slots = 2, .threads = 3}, {.repeat = true});
   CHECK(source.next().size == 4);
 }
 
-TEST_CASE("a ring gives each rank its rows of every batch") {
+TEST_CASE("a ring gives each rank its rows of every batch", "[threads]") {
   for (const int64_t rank : {0, 1}) {
     CountingSource source({.samples = 7, .batch = 4},
                           {.repeat = false, .shard = {.index = rank, .count = 2}});

@@ -39,7 +39,7 @@ void check_pass(const RawFixture& f, BatchSource& source) {
 }
 }  // namespace
 
-TEST_CASE("an evaluation set that fits is read once, and then the file may go") {
+TEST_CASE("an evaluation set that fits is read once, and then the file may go", "[threads]") {
   for (const int64_t batch : {1, 7, 64, 301, 1000}) {
     RawFixture f(301);
     f.data.async_param = async_param(2, 2, 512, 4, 512);
@@ -59,7 +59,7 @@ TEST_CASE("an evaluation set that fits is read once, and then the file may go") 
   }
 }
 
-TEST_CASE("the same batches come from the same memory in every pass") {
+TEST_CASE("the same batches come from the same memory in every pass", "[threads]") {
   RawFixture f(100);
   f.data.cache_eval_data = 10;
   const auto source = open_eval(f, 30, kAll, 10);
@@ -70,7 +70,7 @@ TEST_CASE("the same batches come from the same memory in every pass") {
   CHECK(source->memory().size() >= 4);
 }
 
-TEST_CASE("an evaluation set that does not fit is streamed, and a line says so") {
+TEST_CASE("an evaluation set that does not fit is streamed, and a line says so", "[threads]") {
   RawFixture f(301);
   for (const int64_t cached : {0, 1, 3}) {
     const LogCapture log;
@@ -85,7 +85,7 @@ TEST_CASE("an evaluation set that does not fit is streamed, and a line says so")
   }
 }
 
-TEST_CASE("only the samples that are evaluated count") {
+TEST_CASE("only the samples that are evaluated count", "[threads]") {
   RawFixture f(301);
   f.data.cache_eval_data = 2;
   const auto source = open_eval(f, 64, 200, 100);
@@ -95,7 +95,7 @@ TEST_CASE("only the samples that are evaluated count") {
   check_pass(f, *source);
 }
 
-TEST_CASE("an error in the first pass stays one") {
+TEST_CASE("an error in the first pass stays one", "[threads]") {
   RawFixture f(100);
   f.words[static_cast<size_t>(57 * f.shape.values() + 6)] = 70;
   f.write();
@@ -107,7 +107,7 @@ TEST_CASE("an error in the first pass stays one") {
   CHECK(source->position() == 5);
 }
 
-TEST_CASE("replaced keys are counted in every pass") {
+TEST_CASE("replaced keys are counted in every pass", "[threads]") {
   RawFixture f(100);
   f.words[static_cast<size_t>(57 * f.shape.values() + 6)] = 70;
   f.write();

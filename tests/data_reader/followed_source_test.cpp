@@ -30,7 +30,7 @@ struct FolderFixture : test::RawFixture {
   }
 };
 
-TEST_CASE("files come in the order of their names, each once, until _END") {
+TEST_CASE("files come in the order of their names, each once, until _END", "[threads]") {
   const FolderFixture folder;
   FollowedSource source = folder.follow();
   CHECK(source.poll().next == Next::kNothing);
@@ -78,7 +78,7 @@ TEST_CASE("a file whose turn is over is reported once") {
   CHECK(log.count("b.bin: it came after m.bin had been read") == 1);
 }
 
-TEST_CASE("a file is opened again where a checkpoint was saved") {
+TEST_CASE("a file is opened again where a checkpoint was saved", "[threads]") {
   const FolderFixture folder;
   folder.put("a.bin", 20);
   FollowedSource source = folder.follow();

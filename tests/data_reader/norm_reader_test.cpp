@@ -23,7 +23,7 @@ std::unique_ptr<BatchSource> open(const NormShape& shape, const std::string& lis
 
 }  // namespace
 
-TEST_CASE("Norm files are one sequence of batches, whatever their sizes") {
+TEST_CASE("Norm files are one sequence of batches, whatever their sizes", "[threads]") {
   const test::TemporaryDirectory folder;
   for (const std::vector<int64_t>& files :
        {std::vector<int64_t>{1}, {7}, {64}, {3, 5, 1, 1, 20}, {0, 4, 0, 0, 9, 0}, {500, 1, 300}}) {
@@ -40,7 +40,7 @@ TEST_CASE("Norm files are one sequence of batches, whatever their sizes") {
   }
 }
 
-TEST_CASE("a Norm reader goes on anywhere, and ends when it does not repeat") {
+TEST_CASE("a Norm reader goes on anywhere, and ends when it does not repeat", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.hotness = {2, 1, 5}};
   const std::string list = write_norm_files(folder, shape, {30, 0, 11, 60});
@@ -49,7 +49,7 @@ TEST_CASE("a Norm reader goes on anywhere, and ends when it does not repeat") {
   });
 }
 
-TEST_CASE("shards of Norm batches are the whole") {
+TEST_CASE("shards of Norm batches are the whole", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.sum = true};
   const std::string list = write_norm_files(folder, shape, {17, 33});
@@ -100,7 +100,7 @@ TEST_CASE("Norm files that do not fit the config are refused at once") {
   check_contains(refused(shape), {"part1.norm: cannot open"});
 }
 
-TEST_CASE("an error in a Norm file comes after the batches before it, and stays") {
+TEST_CASE("an error in a Norm file comes after the batches before it, and stays", "[threads]") {
   const test::TemporaryDirectory folder;
   for (const bool sum : {false, true}) {
     const NormShape shape{.hotness = {2, 1, 5}, .sum = sum};
@@ -143,7 +143,7 @@ TEST_CASE("an error in a Norm file comes after the batches before it, and stays"
   }
 }
 
-TEST_CASE("replaced keys of Norm files are counted as their batches are handed out") {
+TEST_CASE("replaced keys of Norm files are counted as their batches are handed out", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.slot_rows = {10, 50, 100}};
   const std::string list = write_norm_files(folder, shape, {40});

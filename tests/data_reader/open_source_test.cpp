@@ -90,7 +90,7 @@ TEST_CASE("a resident source has a slot for every batch") {
   }
 }
 
-TEST_CASE("a source without async_param reads with defaults") {
+TEST_CASE("a source without async_param reads with defaults", "[threads]") {
   RawFixture f(95);
   f.data.format = config::DataFormat::kRaw;
   f.data.num_samples = 90;

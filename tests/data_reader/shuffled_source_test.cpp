@@ -53,7 +53,8 @@ struct Shuffled : RawFixture {
 
 }  // namespace
 
-TEST_CASE("each epoch is a different permutation of all samples, with a partial last batch") {
+TEST_CASE("each epoch is a different permutation of all samples, with a partial last batch",
+          "[threads]") {
   const Shuffled f;
   const auto source = f.open();
   CHECK(source->samples() == Shuffled::kSamples);
@@ -74,7 +75,8 @@ TEST_CASE("each epoch is a different permutation of all samples, with a partial 
   CHECK(seen.size() == 4);
 }
 
-TEST_CASE("replaced keys are counted as if spread evenly over an epoch, on any number of ranks") {
+TEST_CASE("replaced keys are counted as if spread evenly over an epoch, on any number of ranks",
+          "[threads]") {
   Shuffled f;
   f.data.key_policy.kind = config::KeyPolicy::kClamp;
   for (int64_t& rows : f.shape.slot_rows) rows = (rows + 1) / 2;
@@ -98,7 +100,7 @@ TEST_CASE("replaced keys are counted as if spread evenly over an epoch, on any n
   }
 }
 
-TEST_CASE("a shuffled source resumes at its start batch") {
+TEST_CASE("a shuffled source resumes at its start batch", "[threads]") {
   const Shuffled f;
   const auto whole = f.open();
   read_batches(*whole, 8);
@@ -109,7 +111,7 @@ TEST_CASE("a shuffled source resumes at its start batch") {
   CHECK(read_batches(*rest, 10) == read_batches(*whole, 10));
 }
 
-TEST_CASE("the shards of a batch, one after another, equal the unsharded batch") {
+TEST_CASE("the shards of a batch, one after another, equal the unsharded batch", "[threads]") {
   const Shuffled f;
   for (const int count : {2, 3}) {
     std::vector<std::unique_ptr<BatchSource>> shards;
@@ -130,7 +132,8 @@ TEST_CASE("the shards of a batch, one after another, equal the unsharded batch")
   }
 }
 
-TEST_CASE("a damaged sample is reported by its number in the file, not its shuffled place") {
+TEST_CASE("a damaged sample is reported by its number in the file, not its shuffled place",
+          "[threads]") {
   Shuffled f;
   f.words[40 * 7] = 7;  // a label
   f.write();

@@ -60,7 +60,7 @@ std::vector<float> update(const LookupCase& x, const std::vector<T>& dout,
   return w;
 }
 
-TEST_CASE("lookup_forward in bf16 is that in float, rounded") {
+TEST_CASE("lookup_forward in bf16 is that in float, rounded", "[threads]") {
   for (const LookupCase& x : cases())
     for (const int threads : {1, 3}) {
       INFO("width " << x.layout.width << ", batch " << x.batch << ", threads " << threads);
@@ -68,7 +68,7 @@ TEST_CASE("lookup_forward in bf16 is that in float, rounded") {
     }
 }
 
-TEST_CASE("SparseUpdate takes gradients in bf16 as the floats that they are") {
+TEST_CASE("SparseUpdate takes gradients in bf16 as the floats that they are", "[threads]") {
   for (const LookupCase& x : cases())
     for (const optimizer::UpdateRule& rule : {all_rules()[0], all_rules()[4], all_rules()[7]}) {
       INFO("width " << x.layout.width << ", batch " << x.batch);

@@ -52,7 +52,8 @@ struct Shape {
 
 }  // namespace
 
-TEST_CASE("new keys get rows by table and key, batch after batch; evaluation takes none") {
+TEST_CASE("new keys get rows by table and key, batch after batch; evaluation takes none",
+          "[threads]") {
   for (const int threads : {1, 2, 3})
     for (const auto& [hotness, tables] : {Shape{{1, 1, 1}, {}}, Shape{{3, 1, 5}, {}},
                                           Shape{{1}, {}}, Shape{{3, 1, 5, 1}, {0, 1, 1, 0}}}) {
@@ -100,7 +101,7 @@ TEST_CASE("a full table names layer, key, slot and size") {
       {"emb", "is full", "key 60 of table 1", "all 3 rows", "raise max_vocabulary_size_per_gpu"});
 }
 
-TEST_CASE("keys without a row have their initial values in a lookup") {
+TEST_CASE("keys without a row have their initial values in a lookup", "[threads]") {
   ThreadPool pool(2);
   for (const auto combiner : {embedding::Combiner::kSum, embedding::Combiner::kMean}) {
     HashedCase c({.pool = &pool}, {1, 4, 2}, 5, 5000, combiner);
@@ -114,7 +115,7 @@ TEST_CASE("keys without a row have their initial values in a lookup") {
   }
 }
 
-TEST_CASE("lookups and updates of hashed rows have the bits of full tables") {
+TEST_CASE("lookups and updates of hashed rows have the bits of full tables", "[threads]") {
   ThreadPool pool(2);
   const Exec exec{.pool = &pool};
   const int64_t width = 5, batch = 50;

@@ -110,7 +110,8 @@ std::vector<std::pair<std::string, VocabularyRules>> rules_of_eviction() {
 
 }  // namespace
 
-TEST_CASE("the rows that leave a hash table are those of its rules, and the counts say why") {
+TEST_CASE("the rows that leave a hash table are those of its rules, and the counts say why",
+          "[threads]") {
   for (const auto& [name, rules] : rules_of_eviction()) {
     INFO(name);
     const int64_t capacity = rules.when_full == embedding::WhenFull::kEvict ? 70 : 1000;

@@ -17,7 +17,7 @@ void look_up(ThreadPool& pool, const embedding::SlotLayout& layout, Matrix<const
 }
 }  // namespace
 
-TEST_CASE("lookup_forward copies the rows exactly") {
+TEST_CASE("lookup_forward copies the rows exactly", "[threads]") {
   for (const auto& rows : test::table_sizes()) {
     for (const int64_t width : {1, 3, 8, 16, 32, 33, 64, 128}) {
       for (const int64_t batch : {0, 1, 7, 2048}) {
@@ -46,7 +46,7 @@ TEST_CASE("lookup_forward copies the rows exactly") {
   }
 }
 
-TEST_CASE("lookup_forward adds up, or averages, the rows of the keys that are there") {
+TEST_CASE("lookup_forward adds up, or averages, the rows of the keys that are there", "[threads]") {
   using embedding::Combiner;
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
     for (const auto& hotness : {std::vector<int64_t>{3, 1, 40}, {1, 1, 1}, {2, 1, 1}}) {
@@ -87,7 +87,7 @@ TEST_CASE("lookup_forward adds up, or averages, the rows of the keys that are th
   }
 }
 
-TEST_CASE("lookup_forward copies rows by the columns of its own slots") {
+TEST_CASE("lookup_forward copies rows by the columns of its own slots", "[threads]") {
   for (const bool complete : {false, true}) {
     test::LookupCase x({1000, 3, 40}, 16, 301, {1, 1, 1});
     x.layout.complete = complete;

@@ -44,7 +44,8 @@ constexpr uint32_t kUntouchedCell = 77;
 
 }  // namespace
 
-TEST_CASE("a key's row counts the rows of the tables before, and a key beyond its table has none") {
+TEST_CASE("a key's row counts the rows of the tables before, and a key beyond its table has none",
+          "[threads]") {
   const std::vector<NumberedShape> shapes = {{{1}, {}, {1}, 0},
                                              {{4, 7}, {}, {2, 1, 3, 1}, 1},
                                              {{5, 3, 5, 11}, {0, 1, 0, 2}, {1, 1, 4, 2, 1}, 0},
@@ -83,7 +84,7 @@ TEST_CASE("a key's row counts the rows of the tables before, and a key beyond it
       }
 }
 
-TEST_CASE("keys may be replaced by their rows in place") {
+TEST_CASE("keys may be replaced by their rows in place", "[threads]") {
   ThreadPool pool(2);
   const Exec exec{.pool = &pool};
   const DeviceSlots slots(exec, SlotLayout({3, 5}, 1));

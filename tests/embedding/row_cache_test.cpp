@@ -97,7 +97,8 @@ struct Case {
 
 }  // namespace
 
-TEST_CASE("rows come and go with their states, and a batch finds what the whole table has") {
+TEST_CASE("rows come and go with their states, and a batch finds what the whole table has",
+          "[threads]") {
   const test::TemporaryDirectory folder;
   for (const int64_t lines : {60, 61, 200, 1000}) {
     INFO(lines << " lines");
@@ -125,7 +126,7 @@ TEST_CASE("rows come and go with their states, and a batch finds what the whole 
   }
 }
 
-TEST_CASE("rows that are only read are never written, and stay untouched") {
+TEST_CASE("rows that are only read are never written, and stay untouched", "[threads]") {
   const test::TemporaryDirectory folder;
   Case of(100, 10, folder.path());
   for (uint32_t first = 0; first < 100; first += 5)
@@ -139,7 +140,7 @@ TEST_CASE("rows that are only read are never written, and stay untouched") {
   of.check_files();
 }
 
-TEST_CASE("values of a file go to lines while there are free ones, then to the disk") {
+TEST_CASE("values of a file go to lines while there are free ones, then to the disk", "[threads]") {
   const test::TemporaryDirectory folder;
   Case of(50, 8, folder.path());
   for (uint32_t row = 0; row < 50; ++row) {
@@ -159,7 +160,7 @@ TEST_CASE("values of a file go to lines while there are free ones, then to the d
   CHECK(of.cache.touched().empty());
 }
 
-TEST_CASE("a batch of more distinct rows than lines is an error") {
+TEST_CASE("a batch of more distinct rows than lines is an error", "[threads]") {
   const test::TemporaryDirectory folder;
   Case of(50, 4, folder.path());
   of.batch({1, 2, 3, 4, 4, 3}, true);
@@ -169,7 +170,7 @@ TEST_CASE("a batch of more distinct rows than lines is an error") {
                        {"emb", "more distinct rows than the 4", "host_gb"});
 }
 
-TEST_CASE("rows of the batch before stay in their lines where two are in use") {
+TEST_CASE("rows of the batch before stay in their lines where two are in use", "[threads]") {
   const test::TemporaryDirectory folder;
   constexpr int64_t kBatch = 20;
   Case of(1000, 2 * kBatch, folder.path(), 2);
@@ -224,7 +225,7 @@ TEST_CASE("rows of the batch before stay in their lines where two are in use") {
   of.check_files();
 }
 
-TEST_CASE("lines that a file has filled are evicted for two batches in use") {
+TEST_CASE("lines that a file has filled are evicted for two batches in use", "[threads]") {
   const test::TemporaryDirectory folder;
   Case of(50, 8, folder.path(), 2);
   for (uint32_t row = 0; row < 50; ++row) {

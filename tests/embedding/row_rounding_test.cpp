@@ -33,7 +33,8 @@ std::vector<bf16> updated(const RowRounding& rounding, float x, float g, int64_t
 
 }  // namespace
 
-TEST_CASE("an update rounds each weight by the draw of its table, key, column and step") {
+TEST_CASE("an update rounds each weight by the draw of its table, key, column and step",
+          "[threads]") {
   const RowRounding rounding(17, "emb", 2, name_of);
   for (const int64_t width : {1, 3, 8, 16, 17, 33, 64, 65, 128, 200}) {
     INFO(width);
@@ -68,7 +69,7 @@ TEST_CASE("draws differ by seed, layer, table, key, column and step") {
   CHECK(static_cast<int64_t>(seen.size()) == count);
 }
 
-TEST_CASE("the mean of a row's updates over many steps is what the optimizer made") {
+TEST_CASE("the mean of a row's updates over many steps is what the optimizer made", "[threads]") {
   const RowRounding rounding(3, "emb", 2, name_of);
   // Updates of 1/10 of the distance between neighbours, which rounding to nearest would lose.
   const float x = 1.0f, change = 0x1p-7f / 10;

@@ -102,14 +102,15 @@ void check_against_oracle(const test::LookupCase& x, const UpdateRule& rule,
 }
 }  // namespace
 
-TEST_CASE("SparseUpdate equals a dense update, for every rule and update type") {
+TEST_CASE("SparseUpdate equals a dense update, for every rule and update type", "[threads]") {
   for (const UpdateRule& rule : test::all_rules())
     for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
       for (const int64_t width : {3, 16, 33})
         check_against_oracle({{1000, 3, 1, 257, 40}, width, 300}, rule, type);
 }
 
-TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batches", "[no-tsan]") {
+TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batches",
+          "[no-tsan][threads]") {
   for (const UpdateRule& rule : {test::all_rules()[4], test::all_rules()[7]})
     for (const auto& rows : test::table_sizes())
       for (const int64_t width : {1, 3, 8, 16, 32, 33, 64, 128})
@@ -119,7 +120,7 @@ TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batche
     check_against_oracle({rows, 8, 2048}, test::all_rules()[0], UpdateType::kLocal);
 }
 
-TEST_CASE("SparseUpdate of several keys a slot equals a dense update") {
+TEST_CASE("SparseUpdate of several keys a slot equals a dense update", "[threads]") {
   using embedding::Combiner;
   for (const UpdateRule& rule : test::all_rules())
     for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
@@ -132,7 +133,8 @@ TEST_CASE("SparseUpdate of several keys a slot equals a dense update") {
         check_against_oracle({{500, 2}, width, batch, {1, 5}, combiner}, rule, UpdateType::kLocal);
 }
 
-TEST_CASE("SparseUpdate of several keys a slot gives the same bits on any number of threads") {
+TEST_CASE("SparseUpdate of several keys a slot gives the same bits on any number of threads",
+          "[threads]") {
   using embedding::Combiner;
   for (const UpdateRule& rule : test::all_rules())
     for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
@@ -144,7 +146,7 @@ TEST_CASE("SparseUpdate of several keys a slot gives the same bits on any number
       }
 }
 
-TEST_CASE("SparseUpdate of slots that share tables equals a dense update") {
+TEST_CASE("SparseUpdate of slots that share tables equals a dense update", "[threads]") {
   using embedding::Combiner;
   for (const UpdateRule& rule : test::all_rules())
     for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
@@ -158,7 +160,8 @@ TEST_CASE("SparseUpdate of slots that share tables equals a dense update") {
         }
 }
 
-TEST_CASE("two slots that share a table train it as one slot of both keys does, bit for bit") {
+TEST_CASE("two slots that share a table train it as one slot of both keys does, bit for bit",
+          "[threads]") {
   ThreadPool pool(2);
   constexpr int64_t kBatch = 300, kWidth = 7;
   const test::LookupCase x({40, 40}, kWidth, kBatch, {1, 1}, embedding::Combiner::kSum, {0, 0});
@@ -185,7 +188,7 @@ TEST_CASE("two slots that share a table train it as one slot of both keys does, 
   }
 }
 
-TEST_CASE("the mean over one-hot slots has the bits of the sum") {
+TEST_CASE("the mean over one-hot slots has the bits of the sum", "[threads]") {
   using embedding::Combiner;
   const UpdateRule rule = test::all_rules()[0];
   const test::LookupCase sum({3000, 1, 5}, 16, 500, {1, 1, 1}),
@@ -210,7 +213,7 @@ TEST_CASE("SparseUpdate: a key that a sample has twice counts twice") {
   }
 }
 
-TEST_CASE("SparseUpdate gives the same bits on any number of threads") {
+TEST_CASE("SparseUpdate gives the same bits on any number of threads", "[threads]") {
   for (const auto& rows : test::table_sizes()) {
     for (const UpdateRule& rule : test::all_rules()) {
       for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
@@ -244,7 +247,7 @@ TEST_CASE("Local leaves rows without a lookup alone, Global moves them by their 
   }
 }
 
-TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
+TEST_CASE("SparseUpdate: many duplicates of one row are one update", "[threads]") {
   // AdaGrad distinguishes one update with the sum from many updates.
   const UpdateRule rule{.type = OptimizerType::kAdaGrad, .epsilon = 0};
   ThreadPool pool(2);
@@ -260,7 +263,7 @@ TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
   }
 }
 
-TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it") {
+TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it", "[threads]") {
   const test::LookupCase x({50, 3}, 8, 64, {1, 3}, embedding::Combiner::kMean);
   ThreadPool pool(2);
   Stepper sparse(x.layout, {.max_batch = 64, .threads = 2});
@@ -282,7 +285,8 @@ TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it
   CHECK(step(large, {.inverse = &inverse, .skip = &no, .capacity_exceeded = &yes}) == x.table);
 }
 
-TEST_CASE("SparseUpdate from zero leaves sums of gradients in rows, whatever they held") {
+TEST_CASE("SparseUpdate from zero leaves sums of gradients in rows, whatever they held",
+          "[threads]") {
   const test::LookupCase x({50, 3}, 8, 64, {1, 3});
   ThreadPool pool(2);
   Stepper sparse(x.layout, {.max_batch = 64, .threads = 2});
@@ -301,7 +305,8 @@ TEST_CASE("SparseUpdate from zero leaves sums of gradients in rows, whatever the
   for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (looked_up[i / 8] ? want[i] : 7));
 }
 
-TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses larger ones") {
+TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses larger ones",
+          "[threads]") {
   const test::LookupCase large({50, 3}, 8, 64), small({50, 3}, 8, 5);
   ThreadPool pool(2);
   Stepper sparse(large.layout, {.max_batch = 64, .threads = 2}),
@@ -319,7 +324,8 @@ TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses large
   CHECK_THROWS_AS(step(fresh, large, b), Error);
 }
 
-TEST_CASE("SparseUpdate refuses LazyGlobal, more threads than planned and wrong shapes") {
+TEST_CASE("SparseUpdate refuses LazyGlobal, more threads than planned and wrong shapes",
+          "[threads]") {
   const test::LookupCase x({50, 3}, 8, 5);
   ThreadPool one(1), two(2);
   std::vector<float> table = x.table;

@@ -96,7 +96,7 @@ void check_through(const TablesSpec& spec, const RowPlacement& placement) {
 
 }  // namespace
 
-TEST_CASE("tables on ranks, split over them or copied are whole tables in files") {
+TEST_CASE("tables on ranks, split over them or copied are whole tables in files", "[threads]") {
   const TablesSpec spec =
       spec_of({7, 1, 5}, GENERATE(OptimizerType::kAdaGrad, OptimizerType::kRowWiseAdaGrad));
   check_through(spec, RowPlacement::by_table(spec.layout, {{0}, {1}, {2, 0}}, 3));
@@ -104,7 +104,7 @@ TEST_CASE("tables on ranks, split over them or copied are whole tables in files"
   check_through(spec, RowPlacement::by_table(spec.layout, {{0}, {0}, {0}}, 1));
 }
 
-TEST_CASE("categories over ranks, frequent ones on all, are whole tables in files") {
+TEST_CASE("categories over ranks, frequent ones on all, are whole tables in files", "[threads]") {
   const TablesSpec spec =
       spec_of({7, 1, 5}, GENERATE(OptimizerType::kAdaGrad, OptimizerType::kRowWiseAdaGrad));
   const auto statistics = FrequencyStatistics::of_lookups({0, 0, 3, 3, 7, 7, 9, 9, 9});
@@ -114,7 +114,7 @@ TEST_CASE("categories over ranks, frequent ones on all, are whole tables in file
                                                                    2, spec.layout.total_rows)));
 }
 
-TEST_CASE("hashed rows are in a file in the order of keys, with their keys") {
+TEST_CASE("hashed rows are in a file in the order of keys, with their keys", "[threads]") {
   TablesSpec spec = spec_of({int64_t{kNoKey}, int64_t{kNoKey}});
   spec.hash_capacity = 4;
   spec.init_rows = {4, 4};

@@ -22,7 +22,7 @@ std::vector<float> filled(const SlotLayout& layout, int threads, uint64_t seed =
 }
 }  // namespace
 
-TEST_CASE("init_tables draws each table from its own stream within its own bound") {
+TEST_CASE("init_tables draws each table from its own stream within its own bound", "[threads]") {
   const SlotLayout layout({5, 1, 100, 7}, 3);
   const std::vector<float> got = filled(layout, 2);
   for (int64_t s = 0; s < layout.slots(); ++s) {
@@ -40,7 +40,8 @@ TEST_CASE("init_tables draws each table from its own stream within its own bound
   }
 }
 
-TEST_CASE("init_tables gives the same bits on any number of threads, others for another seed") {
+TEST_CASE("init_tables gives the same bits on any number of threads, others for another seed",
+          "[threads]") {
   const SlotLayout layout({70001, 3, 40000}, 16);  // several tasks
   const std::vector<float> one = filled(layout, 1);
   CHECK(filled(layout, 2) == one);

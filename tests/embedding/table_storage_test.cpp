@@ -29,7 +29,7 @@ std::vector<float> values_of(const WeightRows& rows) {
 
 }  // namespace
 
-TEST_CASE("each rank's rows start as the same rows of the whole tables do") {
+TEST_CASE("each rank's rows start as the same rows of the whole tables do", "[threads]") {
   const auto type = GENERATE(OptimizerType::kAdaGrad, OptimizerType::kRowWiseAdaGrad);
   const int64_t state_width = type == OptimizerType::kAdaGrad ? kStoredWidth : 1;
   const auto precision = GENERATE(FloatType::kFloat, FloatType::kBf16, FloatType::kFp16);

@@ -208,7 +208,7 @@ TEST_CASE("steps say what a batch is expected to move, as the forecast of the ro
   }
 }
 
-TEST_CASE("tiers count the rows that moved") {
+TEST_CASE("tiers count the rows that moved", "[threads]") {
   const test::TemporaryDirectory folder;
   const TablesSpec spec = tiers_spec();
   constexpr int64_t kLines = 28;

@@ -237,7 +237,7 @@ std::vector<RowPlacement> placements(const LookupCase& c, int ranks) {
 
 }  // namespace
 
-TEST_CASE("ranks compute what the definition says, however tables are spread") {
+TEST_CASE("ranks compute what the definition says, however tables are spread", "[threads]") {
   for (const int ranks : {2, 3, 7})
     for (const int shape : {0, 1, 2, 3, 4}) {
       const LookupCase c =
@@ -257,7 +257,7 @@ TEST_CASE("ranks compute what the definition says, however tables are spread") {
     }
 }
 
-TEST_CASE("every rule, with and without a sweep over all rows, on three ranks") {
+TEST_CASE("every rule, with and without a sweep over all rows, on three ranks", "[threads]") {
   const LookupCase c({300, 3, 57, 900}, 16, 50, {1, 2, 1, 3}, Combiner::kMean);
   for (const auto& rule : test::all_rules())
     for (const bool sweep : {false, true})
@@ -265,7 +265,7 @@ TEST_CASE("every rule, with and without a sweep over all rows, on three ranks") 
         CHECK_NOTHROW(check_training(c, &placement, {rule, sweep}));
 }
 
-TEST_CASE("every rule on three ranks, of tables that slots share") {
+TEST_CASE("every rule on three ranks, of tables that slots share", "[threads]") {
   const LookupCase c({60, 3, 60, 60}, 16, 50, {1, 2, 1, 3}, Combiner::kMean, {0, 1, 0, 0});
   for (const auto& rule : test::all_rules())
     for (const bool sweep : {false, true})
@@ -273,7 +273,7 @@ TEST_CASE("every rule on three ranks, of tables that slots share") {
         CHECK_NOTHROW(check_training(c, &placement, {rule, sweep}));
 }
 
-TEST_CASE("fewer samples than ranks") {
+TEST_CASE("fewer samples than ranks", "[threads]") {
   const LookupCase c({30, 3}, 4, 2);
   for (const RowPlacement& placement : placements(c, 5))
     CHECK_NOTHROW(check_training(c, &placement, {.rule = test::all_rules()[0]}));
@@ -339,7 +339,8 @@ TEST_CASE("a step of tables in 16 bits is close to the definition's, for every r
       }
 }
 
-TEST_CASE("tables in 16 bits have the same bits on any ranks, however their rows are spread") {
+TEST_CASE("tables in 16 bits have the same bits on any ranks, however their rows are spread",
+          "[threads]") {
   // Sums of these gradients are exact, in any order.
   const LookupCase c({300, 3, 57}, 8, 40, {1, 2, 1});
   for (const FloatType type : kNarrowTypes)
@@ -356,7 +357,7 @@ TEST_CASE("tables in 16 bits have the same bits on any ranks, however their rows
     }
 }
 
-TEST_CASE("rows of bf16 tables arrive as they are where bf16 travels") {
+TEST_CASE("rows of bf16 tables arrive as they are where bf16 travels", "[threads]") {
   const LookupCase c({300, 3, 57}, 8, 40, {1, 2, 1});
   const Training how{
       .rule = test::all_rules()[0], .tables = FloatType::kBf16, .wire = FloatType::kBf16};

@@ -28,7 +28,8 @@ float value_of(uint64_t key) { return static_cast<float>(key % 1000) * 1e-4f; }
 
 }  // namespace
 
-TEST_CASE("keys get their row in the batch that reaches the threshold, and every use is counted") {
+TEST_CASE("keys get their row in the batch that reaches the threshold, and every use is counted",
+          "[threads]") {
   for (const int threads : {1, 3})
     for (const int64_t threshold : {1, 2, 4}) {
       ThreadPool pool(threads);
@@ -68,7 +69,7 @@ TEST_CASE("keys get their row in the batch that reaches the threshold, and every
     }
 }
 
-TEST_CASE("a key without a row has its default vector, zeros or its initial values") {
+TEST_CASE("a key without a row has its default vector, zeros or its initial values", "[threads]") {
   ThreadPool pool(2);
   for (const bool zeros : {false, true}) {
     embedding::VocabularyRules rules;
@@ -90,7 +91,7 @@ TEST_CASE("a key without a row has its default vector, zeros or its initial valu
   }
 }
 
-TEST_CASE("rows that leave close up with their values, states and uses") {
+TEST_CASE("rows that leave close up with their values, states and uses", "[threads]") {
   for (const auto& [name, rules] : vocabulary_rules()) {
     INFO(name);
     ThreadPool pool(2);

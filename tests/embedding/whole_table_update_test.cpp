@@ -97,7 +97,7 @@ struct WholeTables {
 
 }  // namespace
 
-TEST_CASE("whole gradients are the sums of each row, anew in each iteration") {
+TEST_CASE("whole gradients are the sums of each row, anew in each iteration", "[threads]") {
   WholeTables t;
   CHECK(t.whole.count == 12 * kWholeWidth);
   CHECK(!t.whole.replicated);
@@ -109,7 +109,7 @@ TEST_CASE("whole gradients are the sums of each row, anew in each iteration") {
   }
 }
 
-TEST_CASE("a whole table takes the rule's step in every row, of clipped gradients") {
+TEST_CASE("a whole table takes the rule's step in every row, of clipped gradients", "[threads]") {
   const auto rule = GENERATE(0, 1) == 0 ? kWholeRule : test::all_rules()[7];
   WholeTables t(rule);
   test::RuleOracle oracle(rule, t.floats(t.whole.weights), kWholeWidth);
@@ -124,7 +124,7 @@ TEST_CASE("a whole table takes the rule's step in every row, of clipped gradient
   }
 }
 
-TEST_CASE("a run that counts for nothing leaves a whole table as it was") {
+TEST_CASE("a run that counts for nothing leaves a whole table as it was", "[threads]") {
   WholeTables t;
   t.iterate(kWholeBatch);
   const std::vector<float> before = t.floats(t.whole.weights);

@@ -13,7 +13,7 @@
 using namespace hlite;
 using namespace hlite::plan;
 
-TEST_CASE("random plans give what running them in order gives") {
+TEST_CASE("random plans give what running them in order gives", "[threads]") {
   ThreadPool pool(1);
   LaneExecutor executor({.pool = &pool});
   SerialExecutor serial({.pool = &pool});
@@ -54,7 +54,7 @@ TEST_CASE("random plans give what running them in order gives") {
   }
 }
 
-TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
+TEST_CASE("unordered steps run at the same time, each lane in its own pool", "[threads]") {
   ThreadPool pool(3);
   LaneExecutor executor({.pool = &pool});
   CHECK(executor.exec().pool == &pool);
@@ -80,7 +80,8 @@ TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
   CHECK(pools[static_cast<size_t>(Lane::kComm)]->threads() == 1);
 }
 
-TEST_CASE("the first failure is rethrown, later steps are left out, and the next run works") {
+TEST_CASE("the first failure is rethrown, later steps are left out, and the next run works",
+          "[threads]") {
   ThreadPool pool(1);
   std::mutex mutex;
   std::condition_variable changed;

@@ -28,7 +28,8 @@ std::unique_ptr<BatchSource> open(const NormShape& shape, const std::string& pat
 
 }  // namespace
 
-TEST_CASE("Parquet files are one sequence of batches, however cut into files and row groups") {
+TEST_CASE("Parquet files are one sequence of batches, however cut into files and row groups",
+          "[threads]") {
   const test::TemporaryDirectory folder;
   for (const std::vector<int64_t>& files :
        {std::vector<int64_t>{1}, {7}, {3, 5, 1, 20}, {0, 40, 0, 9, 0}, {131, 1, 300}}) {
@@ -47,7 +48,7 @@ TEST_CASE("Parquet files are one sequence of batches, however cut into files and
   }
 }
 
-TEST_CASE("a Parquet reader goes on anywhere, and ends when it does not repeat") {
+TEST_CASE("a Parquet reader goes on anywhere, and ends when it does not repeat", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.hotness = {2, 1, 5}};
   const std::string list = write_parquet_files(folder, shape, {30, 0, 11, 60}, 17);
@@ -56,7 +57,7 @@ TEST_CASE("a Parquet reader goes on anywhere, and ends when it does not repeat")
   });
 }
 
-TEST_CASE("shards of Parquet batches are the whole") {
+TEST_CASE("shards of Parquet batches are the whole", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape;
   const std::string list = write_parquet_files(folder, shape, {17, 33}, 5);
@@ -69,7 +70,7 @@ TEST_CASE("shards of Parquet batches are the whole") {
   for (int64_t p = 0; p < 5; ++p) CHECK(source->next().size == 0);
 }
 
-TEST_CASE("how many samples of Parquet files are used") {
+TEST_CASE("how many samples of Parquet files are used", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape;
   const std::string list = write_parquet_files(folder, shape, {10, 10}, 4);
@@ -88,7 +89,7 @@ TEST_CASE("how many samples of Parquet files are used") {
         list + ": expected at least one row, found none in 2 files");
 }
 
-TEST_CASE("an error in a Parquet file comes after the batches before it, and stays") {
+TEST_CASE("an error in a Parquet file comes after the batches before it, and stays", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape;
   for (const int64_t group : {6, 100}) {
@@ -117,7 +118,7 @@ TEST_CASE("an error in a Parquet file comes after the batches before it, and sta
   }
 }
 
-TEST_CASE("damaged Parquet files are refused with file, row group and column") {
+TEST_CASE("damaged Parquet files are refused with file, row group and column", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape;
   const auto refused = [&](const std::string& path) {
@@ -165,7 +166,8 @@ TEST_CASE("damaged Parquet files are refused with file, row group and column") {
   check_contains(refused(path), {path + ": row group "});
 }
 
-TEST_CASE("replaced keys of Parquet files are counted as their batches are handed out") {
+TEST_CASE("replaced keys of Parquet files are counted as their batches are handed out",
+          "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.slot_rows = {10, 50, 100}};
   const std::string list = write_parquet_files(folder, shape, {40}, 7);
@@ -187,7 +189,7 @@ TEST_CASE("replaced keys of Parquet files are counted as their batches are hande
   CHECK(expected > 0);
 }
 
-TEST_CASE("Parquet sets are cached and shuffled like others") {
+TEST_CASE("Parquet sets are cached and shuffled like others", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.hotness = {1, 2, 1}};
   const std::string list = write_parquet_files(folder, shape, {50}, 9);

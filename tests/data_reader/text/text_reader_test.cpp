@@ -98,7 +98,7 @@ void check_rows(const HostBatch& batch, const std::vector<Sample>& samples, int6
 
 }  // namespace
 
-TEST_CASE("lines become batches, epoch after epoch, on any number of threads") {
+TEST_CASE("lines become batches, epoch after epoch, on any number of threads", "[threads]") {
   const test::TemporaryDirectory folder;
   for (const int n : {1, 5, 64, 700}) {
     const std::string text = tools::awkward_rows(static_cast<uint64_t>(n), n, n != 64);
@@ -116,7 +116,8 @@ TEST_CASE("lines become batches, epoch after epoch, on any number of threads") {
   }
 }
 
-TEST_CASE("lines are read from any batch on, by shards, to an end, and as many as are wanted") {
+TEST_CASE("lines are read from any batch on, by shards, to an end, and as many as are wanted",
+          "[threads]") {
   const test::TemporaryDirectory folder;
   const std::string text = tools::awkward_rows(2, 103);
   const std::vector<Sample> samples = samples_of(text);
@@ -151,7 +152,7 @@ TEST_CASE("lines are read from any batch on, by shards, to an end, and as many a
                  {"a.tsv", "expected 104 samples (num_samples), found 103"});
 }
 
-TEST_CASE("samples of lines are shuffled as those of records are") {
+TEST_CASE("samples of lines are shuffled as those of records are", "[threads]") {
   const test::TemporaryDirectory folder;
   const std::string text = tools::awkward_rows(3, 40);
   std::vector<std::vector<uint32_t>> expected, found;
@@ -169,7 +170,7 @@ TEST_CASE("samples of lines are shuffled as those of records are") {
   CHECK(found == expected);
 }
 
-TEST_CASE("a bad line is named, after the batches before it") {
+TEST_CASE("a bad line is named, after the batches before it", "[threads]") {
   const test::TemporaryDirectory folder;
   const std::string good = tools::awkward_rows(4, 21);
   for (const auto& [bad, why] : std::vector<std::pair<std::string, std::string>>{

@@ -61,7 +61,8 @@ std::string with_zero_labels(std::string records, size_t record_bytes) {
   return records;
 }
 
-TEST_CASE("lines of Criteo's format get the records that criteo_prep gave them, by every recipe") {
+TEST_CASE("lines of Criteo's format get the records that criteo_prep gave them, by every recipe",
+          "[threads]") {
   const std::string train = awkward_rows(1, 700), val = awkward_rows(2, 211);
   const auto check = [&](auto&& choose, int64_t record_words) {
     TemporaryDirectory folder;
@@ -135,7 +136,7 @@ CsvPrepOptions csv_options(const TemporaryDirectory& folder) {
   return options;
 }
 
-TEST_CASE("a manifest whose statistics are not of the schema's columns is refused") {
+TEST_CASE("a manifest whose statistics are not of the schema's columns is refused", "[threads]") {
   const TemporaryDirectory folder;
   csv_prep(csv_options(folder));
   auto manifest = nlohmann::ordered_json::parse(read_text(folder / "out/manifest.json"));
@@ -152,7 +153,7 @@ TEST_CASE("a manifest whose statistics are not of the schema's columns is refuse
   }
 }
 
-TEST_CASE("lines of CSV files get the records that csv_prep gave them") {
+TEST_CASE("lines of CSV files get the records that csv_prep gave them", "[threads]") {
   const TemporaryDirectory folder;
   csv_prep(csv_options(folder));
   const Preparation preparation(folder / "out", Labels::kThere);
@@ -190,7 +191,7 @@ TEST_CASE("lines of CSV files get the records that csv_prep gave them") {
          with_zero_labels(read_text(folder / "out/train.bin"), sizeof(Row))));
 }
 
-TEST_CASE("lines without the header have the columns in the training file's order") {
+TEST_CASE("lines without the header have the columns in the training file's order", "[threads]") {
   const TemporaryDirectory folder;
   const CsvPrepOptions options = csv_options(folder);
   csv_prep(options);
@@ -212,7 +213,7 @@ TEST_CASE("lines without the header have the columns in the training file's orde
                  {"out/manifest.json: features.header: expected the names of the columns"});
 }
 
-TEST_CASE("columns of one vocabulary get the ids that csv_prep gave them") {
+TEST_CASE("columns of one vocabulary get the ids that csv_prep gave them", "[threads]") {
   const TemporaryDirectory folder;
   CsvPrepOptions options = csv_options(folder);
   std::string schema = kShopSchema;
@@ -247,7 +248,7 @@ TEST_CASE("columns of one vocabulary get the ids that csv_prep gave them") {
   }
 }
 
-TEST_CASE("fields that span lines get the records that csv_prep gave them") {
+TEST_CASE("fields that span lines get the records that csv_prep gave them", "[threads]") {
   const TemporaryDirectory folder;
   CsvPrepOptions options = csv_options(folder);
   std::string text = "buys;city;age;income;raw;colour\n";
@@ -259,7 +260,7 @@ TEST_CASE("fields that span lines get the records that csv_prep gave them") {
          read_text(folder / "out/train.bin")));
 }
 
-TEST_CASE("columns after a label that is not there move up") {
+TEST_CASE("columns after a label that is not there move up", "[threads]") {
   const TemporaryDirectory folder;
   CsvPrepOptions options = csv_options(folder);
   write_text(folder / "schema.json", R"({"label": {"column": 1, "positive": "1"},
@@ -271,7 +272,8 @@ TEST_CASE("columns after a label that is not there move up") {
          with_zero_labels(read_text(folder / "out/train.bin"), 12)));
 }
 
-TEST_CASE("a preparation that is not there, or another's, is an error that says what") {
+TEST_CASE("a preparation that is not there, or another's, is an error that says what",
+          "[threads]") {
   const TemporaryDirectory folder;
   CHECK_THROWS_AS(Preparation(folder.path(), Labels::kThere), ConfigError);
   csv_prep(csv_options(folder));
@@ -300,7 +302,7 @@ TEST_CASE("a preparation that is not there, or another's, is an error that says 
                  {"--save-vocabulary", "--hash"});
 }
 
-TEST_CASE("lines without a label lack the weight, too, which is 1") {
+TEST_CASE("lines without a label lack the weight, too, which is 1", "[threads]") {
   TemporaryDirectory folder;
   write_text(folder / "schema.json",
              R"({"label": {"column": 2, "real": true}, "weight": {"column": 0},

@@ -107,7 +107,7 @@ std::string described(const CriteoPrepOptions& options) {
 
 }  // namespace
 
-TEST_CASE("criteo_prep gives the same bytes from Parquet as from TSV") {
+TEST_CASE("criteo_prep gives the same bytes from Parquet as from TSV", "[threads]") {
   const TemporaryDirectory folder;
   const std::string tsv = awkward_rows(1, 701);
   test::write_text(folder / "a.tsv", tsv);
@@ -124,7 +124,8 @@ TEST_CASE("criteo_prep gives the same bytes from Parquet as from TSV") {
   CHECK((prepared_criteo(folder, "rotated.parquet") == want));
 }
 
-TEST_CASE("row groups, encodings, types and blocks make no difference to Criteo's rows") {
+TEST_CASE("row groups, encodings, types and blocks make no difference to Criteo's rows",
+          "[threads]") {
   const TemporaryDirectory folder;
   const std::string tsv = awkward_rows(3, 211);
   test::write_text(folder / "a.tsv", tsv);
@@ -168,7 +169,8 @@ TEST_CASE("row groups, encodings, types and blocks make no difference to Criteo'
   }
 }
 
-TEST_CASE("Criteo's rows as texts are what their lines are, bad ones and samples too") {
+TEST_CASE("Criteo's rows as texts are what their lines are, bad ones and samples too",
+          "[threads]") {
   const TemporaryDirectory folder;
   std::string tsv = awkward_rows(4, 300);
   const auto field = [](const std::string& a, const std::string& b, int column) {
@@ -218,7 +220,7 @@ TEST_CASE("Criteo's rows as texts are what their lines are, bad ones and samples
   }
 }
 
-TEST_CASE("a dictionary that a column's writer gave up is used as far as it goes") {
+TEST_CASE("a dictionary that a column's writer gave up is used as far as it goes", "[threads]") {
   const TemporaryDirectory folder;
   constexpr int64_t kRows = 100'000;
   test::ParquetFileText file{.columns = {}, .rows = kRows};
@@ -243,7 +245,7 @@ TEST_CASE("a dictionary that a column's writer gave up is used as far as it goes
   CHECK((prepared_criteo(folder, "a.tsv") == prepared_criteo(folder, "b.parquet")));
 }
 
-TEST_CASE("a preparation of Parquet that was stopped anywhere goes on") {
+TEST_CASE("a preparation of Parquet that was stopped anywhere goes on", "[threads]") {
   const TemporaryDirectory folder;
   test::ParquetFileText file = parquet_of(awkward_rows(5, 500), false);
   file.rows_a_group = 170;
@@ -270,7 +272,7 @@ TEST_CASE("a preparation of Parquet that was stopped anywhere goes on") {
   CHECK(stops > 3);
 }
 
-TEST_CASE("what no row of Parquet can be is an error with its place") {
+TEST_CASE("what no row of Parquet can be is an error with its place", "[threads]") {
   const TemporaryDirectory folder;
   const auto message = [&](size_t column, const test::ParquetColumn& values) {
     test::ParquetFileText file = parquet_of(awkward_rows(6, 20), true);
@@ -305,7 +307,7 @@ TEST_CASE("what no row of Parquet can be is an error with its place") {
         (folder / "a.parquet") + ": expected at least one row, found none");
 }
 
-TEST_CASE("columns that only lines can have are read as lines") {
+TEST_CASE("columns that only lines can have are read as lines", "[threads]") {
   const TemporaryDirectory folder;
   const std::string tsv = awkward_rows(7, 50);
   test::write_text(folder / "a.tsv", tsv);
@@ -318,7 +320,7 @@ TEST_CASE("columns that only lines can have are read as lines") {
   CHECK((prepared_criteo(folder, "a.tsv") == prepared_criteo(folder, "b.parquet")));
 }
 
-TEST_CASE("Parquet files that are not Criteo's are refused") {
+TEST_CASE("Parquet files that are not Criteo's are refused", "[threads]") {
   const TemporaryDirectory folder;
   test::ParquetFileText file = parquet_of(awkward_rows(2, 20), true);
   file.columns.pop_back();

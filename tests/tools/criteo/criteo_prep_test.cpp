@@ -43,7 +43,8 @@ CriteoPrepOptions options_for(const TemporaryDirectory& folder, std::vector<std:
   return options;
 }
 
-TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any threads and blocks") {
+TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any threads and blocks",
+          "[threads]") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(1, 701), b = awkward_rows(2, 333, false),
                     v = awkward_rows(3, 150);
@@ -104,7 +105,7 @@ TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any thread
   }
 }
 
-TEST_CASE("the key range is an option, 0 keeps tokens whole") {
+TEST_CASE("the key range is an option, 0 keeps tokens whole", "[threads]") {
   TemporaryDirectory folder;
   const std::string text = awkward_rows(4, 50);
   write_text(folder / "a.tsv", text);
@@ -117,7 +118,7 @@ TEST_CASE("the key range is an option, 0 keeps tokens whole") {
   }
 }
 
-TEST_CASE("every recipe gives the ids of its definition") {
+TEST_CASE("every recipe gives the ids of its definition", "[threads]") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(11, 400), v = awkward_rows(12, 300);
   write_text(folder / "a.tsv", a);
@@ -156,7 +157,8 @@ TEST_CASE("every recipe gives the ids of its definition") {
   }
 }
 
-TEST_CASE("columns that do not fit the memory side by side are numbered one by one, or named") {
+TEST_CASE("columns that do not fit the memory side by side are numbered one by one, or named",
+          "[threads]") {
   TemporaryDirectory folder;
   const std::string text = awkward_rows(15, 3000);
   write_text(folder / "a.tsv", text);
@@ -180,7 +182,8 @@ TEST_CASE("columns that do not fit the memory side by side are numbered one by o
   CHECK((read_text(folder / "train.bin") == expected.bytes(0, 3000)));
 }
 
-TEST_CASE("a sample keeps about its share of the rows, the same ones for any threads and blocks") {
+TEST_CASE("a sample keeps about its share of the rows, the same ones for any threads and blocks",
+          "[threads]") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(13, 3000), v = awkward_rows(14, 500);
   write_text(folder / "a.tsv", a);
@@ -203,7 +206,7 @@ TEST_CASE("a sample keeps about its share of the rows, the same ones for any thr
   }
 }
 
-TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val") {
+TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val", "[threads]") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(5, 40), b = awkward_rows(6, 21);
   write_text(folder / "a.tsv", a);
@@ -218,7 +221,7 @@ TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val
   CHECK(folder.entries() == 2 + 5);
 }
 
-TEST_CASE("a malformed row is an error with file and line, and leaves no results") {
+TEST_CASE("a malformed row is an error with file and line, and leaves no results", "[threads]") {
   TemporaryDirectory folder;
   std::string text = awkward_rows(7, 90);
   size_t at = 0;
@@ -239,7 +242,7 @@ TEST_CASE("a malformed row is an error with file and line, and leaves no results
   }
 }
 
-TEST_CASE("with --max-bad-rows, prep skips that many rows and counts them") {
+TEST_CASE("with --max-bad-rows, prep skips that many rows and counts them", "[threads]") {
   TemporaryDirectory folder;
   const std::string good = awkward_rows(9, 30);
   const std::string bad = "x" + good.substr(1), cut = good.substr(0, good.size() / 2) + "\n";
@@ -259,7 +262,7 @@ TEST_CASE("with --max-bad-rows, prep skips that many rows and counts them") {
                  {"cut.tsv:", "(more than 1 malformed rows)"});
 }
 
-TEST_CASE("missing, empty and contradictory inputs are errors") {
+TEST_CASE("missing, empty and contradictory inputs are errors", "[threads]") {
   TemporaryDirectory folder;
   write_text(folder / "a.tsv", awkward_rows(10, 3));
   write_text(folder / "empty.tsv", "");

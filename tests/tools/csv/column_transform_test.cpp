@@ -82,7 +82,7 @@ struct Prepared {
 using Texts = std::vector<std::string>;
 using Numbers = std::vector<float>;
 
-TEST_CASE("several texts may stand for no value, for all columns or for one") {
+TEST_CASE("several texts may stand for no value, for all columns or for one", "[threads]") {
   const Prepared prepared(R"({"column": 1, "missing": ["-1", "none"]})", R"({"column": 2})",
                           "1,5,x\n0,?,NA\n1,-1,-1\n0,none,?\n1,,\n0,7,none\n",
                           R"("missing": ["?", "NA"], )");
@@ -94,7 +94,7 @@ TEST_CASE("several texts may stand for no value, for all columns or for one") {
   CHECK(manifest.rules[1].value == R"("?" "NA")");
 }
 
-TEST_CASE("numbers are clipped before anything else is done to them") {
+TEST_CASE("numbers are clipped before anything else is done to them", "[threads]") {
   const std::string lines = "1,-5,x\n0,0.5,x\n1,,x\n0,3e9,x\n";
   const Prepared plain(R"({"column": 1, "clip": [0, 99]})", R"({"column": 2})", lines);
   csv_prep(plain.options);
@@ -118,7 +118,7 @@ TEST_CASE("numbers are clipped before anything else is done to them") {
   check_contains(refused(R"("missing": 3)"), {"dense[0].missing", "found 3"});
 }
 
-TEST_CASE("a number falls into the bucket that begins at or below it") {
+TEST_CASE("a number falls into the bucket that begins at or below it", "[threads]") {
   const Prepared prepared(
       "", R"({"column": 1, "buckets": [0, 10, 100], "missing": "?", "clip": [-50, 1000]})",
       "1,-1e-9,x\n0,-0.0,x\n1,9.999,x\n0,10,x\n1,100,x\n0,1e9,x\n1,?,x\n0,,x\n1,0,x\n");
@@ -153,7 +153,7 @@ std::string skewed_lines(int rows, int seed) {
   return lines;
 }
 
-TEST_CASE("quantiles are those of the sorted training numbers, however the run goes") {
+TEST_CASE("quantiles are those of the sorted training numbers, however the run goes", "[threads]") {
   const std::string train = skewed_lines(4001, 1);
   Prepared prepared("", R"({"column": 1, "quantiles": 7}, {"column": 2},
                            {"column": 1, "name": "b", "quantiles": 100})",
@@ -225,7 +225,7 @@ TEST_CASE("quantiles are those of the sorted training numbers, however the run g
   CHECK(after["continues"].size() == 1);
 }
 
-TEST_CASE("a column of quantiles without a number has one bucket") {
+TEST_CASE("a column of quantiles without a number has one bucket", "[threads]") {
   const Prepared prepared("", R"({"column": 1, "quantiles": 3})", "1,\n0,\n");
   CHECK(csv_prep(prepared.options).slot_sizes == std::vector<int64_t>{1});
 }
@@ -241,7 +241,7 @@ TEST_CASE("numbers and their ordered bits go back and forth") {
   CHECK(std::isnan(number_of_bits(0)));
 }
 
-TEST_CASE("parts of a date are categories, a slot each") {
+TEST_CASE("parts of a date are categories, a slot each", "[threads]") {
   const Prepared prepared("", R"({"column": 1, "name": "seen",
               "date": {"format": "%Y-%m-%d %H:%M:%S",
                        "parts": ["hour", "weekday", "month", "day", "year", "quarter", "minute"]}})",
@@ -258,7 +258,7 @@ TEST_CASE("parts of a date are categories, a slot each") {
   CHECK(std::filesystem::exists(prepared.folder / "out/vocabulary/01_seen_weekday.txt"));
 }
 
-TEST_CASE("the age of a date is a number of days or hours") {
+TEST_CASE("the age of a date is a number of days or hours", "[threads]") {
   const std::string lines =
       "1,2024-03-01,\"1 Jan 2024, 12:00\"\n0,2023-12-31,\"31 Dec 2023, 6:00\"\n1,,\n0,?,1 Jan "
       "2024, 0:0\n";
@@ -303,7 +303,8 @@ TEST_CASE("the age of a date is a number of days or hours") {
   check_contains(parts(R"("format": "%Y", "parts": [])"), {"categorical[0].date.parts"});
 }
 
-TEST_CASE("a date that does not follow its format is an error or missing, as the schema says") {
+TEST_CASE("a date that does not follow its format is an error or missing, as the schema says",
+          "[threads]") {
   const std::string lines = "1,2024-02-30\n0,2024-02-29\n1,soon\n";
   const Prepared strict(
       "", R"({"column": 1, "name": "due", "date": {"format": "%Y-%m-%d", "parts": ["day"]}})",
@@ -317,7 +318,7 @@ TEST_CASE("a date that does not follow its format is an error or missing, as the
   CHECK(lenient.tokens(2) == Texts{"", "29", ""});
 }
 
-TEST_CASE("a cross has the pairs of its columns' categories") {
+TEST_CASE("a cross has the pairs of its columns' categories", "[threads]") {
   const Prepared prepared(
       "", R"({"column": 1, "name": "a"}, {"column": 2, "name": "b"}, {"cross": ["a", "b"]},
              {"name": "c", "cross": ["b", {"column": 3, "buckets": [10]}, "a"]},
@@ -336,7 +337,7 @@ TEST_CASE("a cross has the pairs of its columns' categories") {
   CHECK(manifest.rules.back().value == "cross (a) (b) hash 3");
 }
 
-TEST_CASE("crosses that cannot be, or have too many pairs, are refused by name") {
+TEST_CASE("crosses that cannot be, or have too many pairs, are refused by name", "[threads]") {
   std::string lines;
   for (int i = 0; i < 60; ++i) lines += fmt::format("{},{},{}\n", i % 2, i % 12, i % 5);
   const auto refused = [&](const std::string& cross) {

@@ -101,7 +101,8 @@ TEST_CASE("separator, header, kinds and label of a plain file are found") {
     }
 }
 
-TEST_CASE("a guess is taken back by its text: the same file without one gives the same data") {
+TEST_CASE("a guess is taken back by its text: the same file without one gives the same data",
+          "[threads]") {
   const TemporaryDirectory folder;
   write_text(folder / "a.csv", shop(1500, ';', true));
   CsvPrepOptions options{.schema = {}, .train = {folder / "a.csv"}};
@@ -252,7 +253,7 @@ TEST_CASE("files that no schema fits are refused with what was found") {
                  {"city (splits the rows)"});
 }
 
-TEST_CASE("rows that contradict a guess are errors that say which file to edit") {
+TEST_CASE("rows that contradict a guess are errors that say which file to edit", "[threads]") {
   const TemporaryDirectory folder;
   const auto error = [&](const std::string& last) {
     std::string rows;

@@ -88,7 +88,7 @@ std::map<std::string, std::string> prepared_csv(const TemporaryDirectory& folder
 
 }  // namespace
 
-TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV") {
+TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV", "[threads]") {
   const TemporaryDirectory folder;
   SameRows rows(0, 300);
   write_text(folder / "a.csv", rows.csv);
@@ -115,7 +115,8 @@ TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV") {
       {"dates.parquet: column \"day\": expected numbers or texts"});
 }
 
-TEST_CASE("csv_prep gives the same ids, statistics and texts from Parquet as from CSV") {
+TEST_CASE("csv_prep gives the same ids, statistics and texts from Parquet as from CSV",
+          "[threads]") {
   const bool shared = GENERATE(false, true);  // a vocabulary
   const TemporaryDirectory folder;
   std::string schema = kParquetSchema;
@@ -156,7 +157,7 @@ TEST_CASE("csv_prep gives the same ids, statistics and texts from Parquet as fro
   CHECK((later("v.parquet") == later("v.csv")));
 }
 
-TEST_CASE("a Parquet file without a column of the schema is refused") {
+TEST_CASE("a Parquet file without a column of the schema is refused", "[threads]") {
   const TemporaryDirectory folder;
   write_text(folder / "schema.json", kParquetSchema);
   SameRows rows(0, 10);

@@ -16,7 +16,8 @@ namespace {
 using test::check_contains;
 using test::write_text;
 
-TEST_CASE("a column of weights follows the label, in every format; a label may be a number") {
+TEST_CASE("a column of weights follows the label, in every format; a label may be a number",
+          "[threads]") {
   struct WeightedRow {
     float label, weight, age;
     uint32_t city;
@@ -74,7 +75,7 @@ TEST_CASE("a column of weights follows the label, in every format; a label may b
   CHECK(norm.substr(64, kFloats) == bytes.substr(0, kFloats));
 }
 
-TEST_CASE("weights and numbers to predict that are none are refused with their line") {
+TEST_CASE("weights and numbers to predict that are none are refused with their line", "[threads]") {
   const std::string schema = R"({"label": {"column": 0, "real": true}, "weight": {"column": 1},
     "categorical": [{"column": 2}]})";
   Files files;
@@ -108,7 +109,8 @@ TEST_CASE("weights and numbers to predict that are none are refused with their l
 }
 
 // The preparation of a file without the negatives that are dropped is the same, to the byte.
-TEST_CASE("a share of the negatives of training files is kept, drawn by seed, file and line") {
+TEST_CASE("a share of the negatives of training files is kept, drawn by seed, file and line",
+          "[threads]") {
   const auto row = [](int64_t i) {
     const uint32_t draw = random::word(8, 0, static_cast<uint64_t>(i));
     return fmt::format("{},{},{}\n", draw % 3 == 0 ? "yes" : "no", i,

@@ -21,7 +21,8 @@ using test::check_contains;
 using test::message_of;
 using test::write_text;
 
-TEST_CASE("the results depend neither on threads nor on blocks nor on being interrupted") {
+TEST_CASE("the results depend neither on threads nor on blocks nor on being interrupted",
+          "[threads]") {
   ManyFiles files;
   files.options.min_count = 2;
   files.options.output.shuffle = true;
@@ -49,7 +50,7 @@ TEST_CASE("the results depend neither on threads nor on blocks nor on being inte
   }
 }
 
-TEST_CASE("categories are numbered and kept as their definition says") {
+TEST_CASE("categories are numbered and kept as their definition says", "[threads]") {
   for (const int64_t min_count : {1, 2, 5})
     for (const double sample : {1.0, 0.5}) {
       ManyFiles files;
@@ -104,7 +105,7 @@ TEST_CASE("categories are numbered and kept as their definition says") {
     }
 }
 
-TEST_CASE("texts are escaped so that a line is a category") {
+TEST_CASE("texts are escaped so that a line is a category", "[threads]") {
   Files files;
   write_text(files.folder / "schema.json",
              R"({"separator": ";", "label": {"column": 0, "positive": ["1"]},
@@ -114,7 +115,7 @@ TEST_CASE("texts are escaped so that a line is a category") {
   CHECK(files.out("vocabulary/00_a_b_c.txt") == "back\\\\slash\ncar\\rriage\nq\"q\n");
 }
 
-TEST_CASE("other formats hold the same data") {
+TEST_CASE("other formats hold the same data", "[threads]") {
   ManyFiles files;
   files.options.output.format = OutputFormat::kNorm;
   const data::Manifest manifest = csv_prep(files.options);
@@ -124,7 +125,7 @@ TEST_CASE("other formats hold the same data") {
   CHECK(manifest.files[1].rows == 1000);
 }
 
-TEST_CASE("fields in quotes may span lines, for any blocks and threads") {
+TEST_CASE("fields in quotes may span lines, for any blocks and threads", "[threads]") {
   Files files;
   write_text(files.folder / "schema.json",
              R"({"header": true, "label": {"column": "y", "positive": ["1"], "negative": ["0"]},

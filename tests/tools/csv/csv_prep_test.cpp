@@ -34,7 +34,7 @@ std::vector<Row> rows_of(const std::string& path) {
   return rows;
 }
 
-TEST_CASE("csv_prep encodes by the schema") {
+TEST_CASE("csv_prep encodes by the schema", "[threads]") {
   Files files;
   const data::Manifest manifest = csv_prep(files.options);
   const auto rows = rows_of(files.folder / "out/train.bin");
@@ -79,7 +79,8 @@ TEST_CASE("csv_prep encodes by the schema") {
   CHECK_FALSE(fs::exists(files.folder / "out/.prep"));
 }
 
-TEST_CASE("what training never saw becomes row 0; nothing is fitted on validation rows") {
+TEST_CASE("what training never saw becomes row 0; nothing is fitted on validation rows",
+          "[threads]") {
   Files files;
   write_text(files.folder / "val.csv",
              "age;city;raw;income;buys;colour\n"  // in another order, found by name
@@ -102,7 +103,7 @@ TEST_CASE("what training never saw becomes row 0; nothing is fitted on validatio
   CHECK(manifest.slot_sizes == std::vector<int64_t>{4, 3});
 }
 
-TEST_CASE("a split whose categories training lacks is warned of, or refused") {
+TEST_CASE("a split whose categories training lacks is warned of, or refused", "[threads]") {
   Files files;
   write_text(files.folder / "val.csv",
              "city;age;income;raw;colour;buys\n"
@@ -131,7 +132,7 @@ TEST_CASE("a split whose categories training lacks is warned of, or refused") {
   CHECK(csv_prep(files.options).files.size() == 2);
 }
 
-TEST_CASE("bad rows are errors with file, line and column") {
+TEST_CASE("bad rows are errors with file, line and column", "[threads]") {
   Files files;
   const auto error = [&](const std::string& from, const std::string& to) {
     return files.error<DataError>(kSchema, replaced(kTrain, from, to));
@@ -178,7 +179,7 @@ TEST_CASE("bad schemas are errors with file, line and JSON path") {
   check_contains(files.error<ConfigError>(kSchema, kTrain), {"standard input"});
 }
 
-TEST_CASE("a number of bad rows is tolerated") {
+TEST_CASE("a number of bad rows is tolerated", "[threads]") {
   Files files;
   write_text(files.folder / "train.csv", replaced(kTrain, " 40;", "forty;"));
   files.options.run.max_bad_rows = 1;
@@ -188,7 +189,7 @@ TEST_CASE("a number of bad rows is tolerated") {
   CHECK(files.out("vocabulary/00_city.txt") == "Rome\nBern\n");
 }
 
-TEST_CASE("UCI Adult is encoded as documented") {
+TEST_CASE("UCI Adult is encoded as documented", "[threads]") {
   TemporaryDirectory folder;
   const std::string root = HLITE_SOURCE_DIR;
   CsvPrepOptions options;

@@ -106,7 +106,8 @@ bool disjoint(const std::set<int>& a, const std::set<int>& b) {
 
 }  // namespace
 
-TEST_CASE("shares of the rows are drawn: no row is lost, none is twice, for any blocks and seeds") {
+TEST_CASE("shares of the rows are drawn: no row is lost, none is twice, for any blocks and seeds",
+          "[threads]") {
   SplitFolder files({1201, 797});
   files.options.split.val_share = 0.2;
   files.options.split.test_share = 0.1;
@@ -138,7 +139,7 @@ TEST_CASE("shares of the rows are drawn: no row is lost, none is twice, for any 
   CHECK(counted == static_cast<int64_t>(users_in(files.split("train")).size()) + 1);
 }
 
-TEST_CASE("later rows are in later splits, and rows of one time together") {
+TEST_CASE("later rows are in later splits, and rows of one time together", "[threads]") {
   for (const auto& [val, test] : std::vector<std::pair<double, double>>{
            {0.1, 0}, {0.25, 0.25}, {0.001, 0.001}, {0.9, 0.05}}) {
     INFO(val << " " << test);
@@ -227,7 +228,7 @@ TEST_CASE("the last keys of a file are found as by sorting") {
     }
 }
 
-TEST_CASE("a group is never on both sides") {
+TEST_CASE("a group is never on both sides", "[threads]") {
   SplitFolder files({1000, 997});
   files.options.split.group_column = "user";
   files.options.split.val_share = 0.2;
@@ -247,7 +248,7 @@ TEST_CASE("a group is never on both sides") {
   CHECK(users_in(files.split("val")) == val);
 }
 
-TEST_CASE("folds: every row is a validation row once") {
+TEST_CASE("folds: every row is a validation row once", "[threads]") {
   for (const bool groups : {false, true}) {
     SplitFolder files({101, 102});
     files.options.split.folds = 5;
@@ -274,7 +275,7 @@ TEST_CASE("folds: every row is a validation row once") {
   }
 }
 
-TEST_CASE("folds that a stopped run has finished stay") {
+TEST_CASE("folds that a stopped run has finished stay", "[threads]") {
   SplitFolder files({203});
   files.options.split.folds = 3;
   csv_prep_folds(files.options);
@@ -289,7 +290,7 @@ TEST_CASE("folds that a stopped run has finished stay") {
           expected[static_cast<size_t>(fold)]);
 }
 
-TEST_CASE("a tenth of the rows is split off where there are many") {
+TEST_CASE("a tenth of the rows is split off where there are many", "[threads]") {
   for (const int n : {999, 1000}) {
     SplitFolder files({n});
     files.options.split.default_share = true;
@@ -299,7 +300,7 @@ TEST_CASE("a tenth of the rows is split off where there are many") {
   }
 }
 
-TEST_CASE("splits that cannot be are refused with the numbers") {
+TEST_CASE("splits that cannot be are refused with the numbers", "[threads]") {
   SplitFolder files({3});
   const auto refused = [&](const SplitOptions& split) {
     files.options.split = split;

@@ -21,7 +21,8 @@ DenseStatistics of(const std::vector<double>& values, int64_t rows, int threads)
   return dense_statistics(MemoryBytes("column", std::as_bytes(std::span(values))), rows, pool);
 }
 
-TEST_CASE("statistics of a column are those of the definition, for any number of threads") {
+TEST_CASE("statistics of a column are those of the definition, for any number of threads",
+          "[threads]") {
   // Far from zero, where sums of squares would have nothing left; some missing.
   std::vector<double> values(200003);
   for (size_t i = 0; i < values.size(); ++i) {

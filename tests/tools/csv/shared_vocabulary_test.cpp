@@ -146,7 +146,7 @@ struct ItemFiles {
 
 }  // namespace
 
-TEST_CASE("columns of one vocabulary are numbered as its definition says") {
+TEST_CASE("columns of one vocabulary are numbered as its definition says", "[threads]") {
   for (const int64_t min_count : {1, 2, 4}) {
     ItemFiles files;
     files.options.min_count = min_count;
@@ -193,7 +193,8 @@ TEST_CASE("columns of one vocabulary are numbered as its definition says") {
   }
 }
 
-TEST_CASE("a shared vocabulary depends neither on threads, memory nor on being interrupted") {
+TEST_CASE("a shared vocabulary depends neither on threads, memory nor on being interrupted",
+          "[threads]") {
   ItemFiles files;
   files.options.min_count = 2;
   csv_prep(files.options);

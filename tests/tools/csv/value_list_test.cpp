@@ -158,7 +158,8 @@ struct FilmFiles {
   }
 };
 
-TEST_CASE("the values of a field are numbered one after the other, as the definition says") {
+TEST_CASE("the values of a field are numbered one after the other, as the definition says",
+          "[threads]") {
   for (const int64_t min_count : {1, 3, 9}) {
     FilmFiles files;
     files.options.min_count = min_count;
@@ -209,7 +210,8 @@ TEST_CASE("the values of a field are numbered one after the other, as the defini
   }
 }
 
-TEST_CASE("lists of values depend neither on threads nor blocks nor on being interrupted") {
+TEST_CASE("lists of values depend neither on threads nor blocks nor on being interrupted",
+          "[threads]") {
   FilmFiles files;
   files.options.min_count = 2;
   csv_prep(files.options);
@@ -231,7 +233,8 @@ TEST_CASE("lists of values depend neither on threads nor blocks nor on being int
   }
 }
 
-TEST_CASE("lines with lists get the records that csv_prep gave them, and its ids go on") {
+TEST_CASE("lines with lists get the records that csv_prep gave them, and its ids go on",
+          "[threads]") {
   FilmFiles files;
   files.options.min_count = 2;
   csv_prep(files.options);
@@ -274,7 +277,7 @@ TEST_CASE("lines with lists get the records that csv_prep gave them, and its ids
   CHECK(after.size() > before.size());
 }
 
-TEST_CASE("Norm files have the values alone") {
+TEST_CASE("Norm files have the values alone", "[threads]") {
   FilmFiles files;
   files.options.output.format = OutputFormat::kNorm;
   files.options.output.norm_sum = false;
@@ -318,7 +321,7 @@ std::string prepared_lists(const std::string& block, const std::string& lines,
   return read_text(folder / "out/train.bin") + read_text(folder / "out/vocabulary/00_tags.txt");
 }
 
-TEST_CASE("values of a field: none, one, twice, blank, quoted, too many") {
+TEST_CASE("values of a field: none, one, twice, blank, quoted, too many", "[threads]") {
   const auto records = [](const std::vector<std::vector<uint32_t>>& rows, const char* texts) {
     std::string bytes;
     uint32_t label = 1;

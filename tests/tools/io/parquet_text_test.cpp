@@ -29,7 +29,7 @@ std::string text_of_columns(std::vector<test::ParquetColumn> columns, int64_t ro
 
 }  // namespace
 
-TEST_CASE("values of every type as text") {
+TEST_CASE("values of every type as text", "[threads]") {
   CHECK(text_of_columns({{"a", std::vector<bool>{true, false}},
                          {"b", std::vector<int32_t>{-5, 2147483647}},
                          {"c", std::vector<uint32_t>{0, 4294967295}},
@@ -43,7 +43,7 @@ TEST_CASE("values of every type as text") {
         "0,2147483647,4294967295,7,1,5,1e+300,\n");
 }
 
-TEST_CASE("missing values are empty fields, and awkward texts stand in quotes") {
+TEST_CASE("missing values are empty fields, and awkward texts stand in quotes", "[threads]") {
   CHECK(text_of_columns(
             {{.name = "n",
               .values = std::vector<int32_t>{1, 3},
@@ -77,7 +77,7 @@ TEST_CASE("missing values are empty fields, and awkward texts stand in quotes") 
         std::string::npos);
 }
 
-TEST_CASE("which columns a text has, and in which order") {
+TEST_CASE("which columns a text has, and in which order", "[threads]") {
   const std::vector<test::ParquetColumn> columns = {
       {"b", std::vector<int32_t>{1}},
       {.name = "day", .values = std::vector<int32_t>{2}, .date = true},
@@ -98,7 +98,7 @@ TEST_CASE("which columns a text has, and in which order") {
         }).ends_with("column \"l\": expected numbers or texts, found list of INT32"));
 }
 
-TEST_CASE("numbers in hexadecimal digits") {
+TEST_CASE("numbers in hexadecimal digits", "[threads]") {
   const auto digits = [](auto values) {
     return text_of_columns({{"x", values}}, 2, {.first_hexadecimal = 0});
   };
@@ -113,7 +113,7 @@ TEST_CASE("numbers in hexadecimal digits") {
         }).ends_with("expected integers or hexadecimal digits, found FLOAT"));
 }
 
-TEST_CASE("the lines of many row groups come in their order, for any threads") {
+TEST_CASE("the lines of many row groups come in their order, for any threads", "[threads]") {
   const TemporaryDirectory folder;
   const std::string path = folder / "x.parquet";
   std::vector<int64_t> numbers;

@@ -54,7 +54,7 @@ struct Folder : TemporaryDirectory {
   }
 };
 
-TEST_CASE("a folder that holds another preparation is refused, and stays as it is") {
+TEST_CASE("a folder that holds another preparation is refused, and stays as it is", "[threads]") {
   const Folder folder;
   criteo_prep(folder.first());
   const auto before = folder.files();
@@ -76,7 +76,7 @@ TEST_CASE("a folder that holds another preparation is refused, and stays as it i
   }
 }
 
-TEST_CASE("with --force all of it is replaced, once the new preparation is complete") {
+TEST_CASE("with --force all of it is replaced, once the new preparation is complete", "[threads]") {
   const Folder folder;
   criteo_prep(folder.first());
   write_text(folder / "out/notes.txt", "not of a preparation");
@@ -100,7 +100,7 @@ TEST_CASE("with --force all of it is replaced, once the new preparation is compl
   for (const auto& [name, text] : after) CHECK(text == test::read_text(folder / "alone/" + name));
 }
 
-TEST_CASE("with --force an unfinished preparation of other options is replaced, too") {
+TEST_CASE("with --force an unfinished preparation of other options is replaced, too", "[threads]") {
   const Folder folder;
   CriteoPrepOptions stopped = folder.first();
   stopped.run.checkpoint_seconds = 0;
@@ -114,7 +114,8 @@ TEST_CASE("with --force an unfinished preparation of other options is replaced, 
   CHECK(folder.files().size() == 3);
 }
 
-TEST_CASE("a run that was stopped while files got their names goes on, and no other does") {
+TEST_CASE("a run that was stopped while files got their names goes on, and no other does",
+          "[threads]") {
   const Folder folder;
   CriteoPrepOptions options = folder.first();
   options.run.at_point = [](std::string_view name) {
@@ -130,7 +131,8 @@ TEST_CASE("a run that was stopped while files got their names goes on, and no ot
   check_contains(message_of<ConfigError>([&] { criteo_prep(restarted); }), {"--force"});
 }
 
-TEST_CASE("inputs are no outputs, and no file is both for training and for validation") {
+TEST_CASE("inputs are no outputs, and no file is both for training and for validation",
+          "[threads]") {
   const Folder folder;
   fs::create_directories(folder / "out");
   fs::rename(folder / "a.tsv", folder / "out/train.bin");

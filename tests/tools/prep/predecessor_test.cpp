@@ -58,7 +58,8 @@ CriteoPrepOptions criteo_options(const TemporaryDirectory& folder, std::vector<s
   return options;
 }
 
-TEST_CASE("criteo_prep continued day after day gives the ids of one preparation of all days") {
+TEST_CASE("criteo_prep continued day after day gives the ids of one preparation of all days",
+          "[threads]") {
   for (const int64_t min_count : {0, 1}) {
     INFO("min_count " << min_count);
     TemporaryDirectory folder;
@@ -96,7 +97,8 @@ std::string criteo_row(const std::string& token) {
   return "1" + std::string(13 + 26, '\t') + token + "\n";
 }
 
-TEST_CASE("with min_count known tokens stay when they are rare, and new ones need that many rows") {
+TEST_CASE("with min_count known tokens stay when they are rare, and new ones need that many rows",
+          "[threads]") {
   TemporaryDirectory folder;
   write_text(folder / "a.tsv", criteo_row("0000000a") + criteo_row("0000000b") +
                                    criteo_row("0000000a") + criteo_row("0000000b"));
@@ -159,7 +161,8 @@ CsvPrepOptions csv_options(const TemporaryDirectory& folder, std::vector<std::st
   return options;
 }
 
-TEST_CASE("csv_prep continued day after day gives the ids of one preparation of all days") {
+TEST_CASE("csv_prep continued day after day gives the ids of one preparation of all days",
+          "[threads]") {
   TemporaryDirectory folder;
   write_text(folder / "schema.json", kDaySchema);
   std::vector<std::string> files;
@@ -201,7 +204,8 @@ TEST_CASE("csv_prep continued day after day gives the ids of one preparation of 
   CHECK(age_of(0) == age_of(9));
 }
 
-TEST_CASE("a preparation that cannot be continued is refused, and nothing is written") {
+TEST_CASE("a preparation that cannot be continued is refused, and nothing is written",
+          "[threads]") {
   TemporaryDirectory folder;
   write_text(folder / "a.tsv", awkward_rows(1, 30));
   write_text(folder / "schema.json", kDaySchema);

@@ -107,7 +107,7 @@ int run_killed_once_saved(const CriteoPrepOptions& options, int states = 1, int 
   });
 }
 
-TEST_CASE("a preparation that is killed anywhere goes on to the same bytes") {
+TEST_CASE("a preparation that is killed anywhere goes on to the same bytes", "[threads]") {
   const Inputs inputs;
   // Columns of blocks are as many in each run; how often a run saves depends on how threads take
   // turns.
@@ -136,7 +136,8 @@ TEST_CASE("a preparation that is killed anywhere goes on to the same bytes") {
   CHECK(point > columns);
 }
 
-TEST_CASE("a preparation in one pass that is killed anywhere goes on to the same bytes") {
+TEST_CASE("a preparation in one pass that is killed anywhere goes on to the same bytes",
+          "[threads]") {
   const Inputs inputs;
   const auto with = [&](int variant, const std::string& out, int threads) {
     CriteoPrepOptions options = inputs.options(out, threads);
@@ -182,7 +183,7 @@ TEST_CASE("a preparation in one pass that is killed anywhere goes on to the same
   }
 }
 
-TEST_CASE("a preparation that is killed again and again arrives") {
+TEST_CASE("a preparation that is killed again and again arrives", "[threads]") {
   const Inputs inputs;
   criteo_prep(inputs.options("whole"));
   // Each of the 26 slots is saved once, by one thread at a time and with a point before it: a run
@@ -193,7 +194,7 @@ TEST_CASE("a preparation that is killed again and again arrives") {
   CHECK((inputs.result("often") == inputs.result("whole")));
 }
 
-TEST_CASE("Ctrl-C ends a preparation with code 5, and the same command goes on") {
+TEST_CASE("Ctrl-C ends a preparation with code 5, and the same command goes on", "[threads]") {
   const Inputs inputs;
   criteo_prep(inputs.options("whole"));
   for (const int64_t when : {1, 100, 300, 500, 600}) {
@@ -210,7 +211,7 @@ TEST_CASE("Ctrl-C ends a preparation with code 5, and the same command goes on")
   }
 }
 
-TEST_CASE("a full disk is an error that names the file, and later the run goes on") {
+TEST_CASE("a full disk is an error that names the file, and later the run goes on", "[threads]") {
   const Inputs inputs;
   criteo_prep(inputs.options("whole"));
   for (const rlim_t most : {100, 500, 900, 20000}) {
@@ -230,7 +231,8 @@ TEST_CASE("a full disk is an error that names the file, and later the run goes o
   }
 }
 
-TEST_CASE("other options or inputs do not go on with an unfinished run, unless it is forgotten") {
+TEST_CASE("other options or inputs do not go on with an unfinished run, unless it is forgotten",
+          "[threads]") {
   const Inputs inputs;
   REQUIRE(run_killed_once_saved(inputs.options("out")) == kKilled);
   CriteoPrepOptions other = inputs.options("out");
@@ -248,7 +250,7 @@ TEST_CASE("other options or inputs do not go on with an unfinished run, unless i
   CHECK((inputs.result("out") == inputs.result("whole")));
 }
 
-TEST_CASE("a run that got nowhere is forgotten when its options or inputs change") {
+TEST_CASE("a run that got nowhere is forgotten when its options or inputs change", "[threads]") {
   const Inputs inputs;
   CriteoPrepOptions slip = inputs.options("out");
   slip.train = {inputs.folder / "a.tvs"};
@@ -262,7 +264,7 @@ TEST_CASE("a run that got nowhere is forgotten when its options or inputs change
   CHECK((inputs.result("out") == inputs.result("whole")));
 }
 
-TEST_CASE("after too many bad rows, the run goes on under a higher limit") {
+TEST_CASE("after too many bad rows, the run goes on under a higher limit", "[threads]") {
   Inputs inputs;
   std::string text = awkward_rows(25, 60);
   text.insert(text.find('\n', text.size() / 2) + 1, "bad\n");
@@ -277,7 +279,8 @@ TEST_CASE("after too many bad rows, the run goes on under a higher limit") {
   CHECK(manifest.sources[2].rows == 60);
 }
 
-TEST_CASE("a gzip file that is cut short is an error with its place, and leaves no results") {
+TEST_CASE("a gzip file that is cut short is an error with its place, and leaves no results",
+          "[threads]") {
   const Inputs inputs;
   const std::string whole = read_text(inputs.folder / "b.gz");
   write_text(inputs.folder / "b.gz", whole.substr(0, whole.size() * 2 / 3));
@@ -285,7 +288,7 @@ TEST_CASE("a gzip file that is cut short is an error with its place, and leaves 
   CHECK(inputs.names("out").empty());
 }
 
-TEST_CASE("two runs do not work in one folder") {
+TEST_CASE("two runs do not work in one folder", "[threads]") {
   const Inputs inputs;
   fs::create_directories(inputs.folder / "out");
   WorkFolder held(inputs.folder / "out");

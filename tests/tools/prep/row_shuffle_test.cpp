@@ -62,7 +62,7 @@ std::vector<uint32_t> expected_words(const GeneratedRows& rows, uint64_t seed) {
   return words;
 }
 
-TEST_CASE("the order is the sorted one, whatever memory and threads there are") {
+TEST_CASE("the order is the sorted one, whatever memory and threads there are", "[threads]") {
   for (const int64_t count : {0, 1, 2, 3, 997, 4096, 10007}) {
     const GeneratedRows rows({.dense = 1, .slots = 2}, count, {1000000, 3});
     const auto expected = expected_words(rows, 5);
@@ -107,7 +107,7 @@ TEST_CASE("every row goes everywhere about equally often") {
   CHECK(std::abs(static_cast<double>(neighbours) - pairs) < 5 * std::sqrt(pairs));
 }
 
-TEST_CASE("too little memory for buckets is an error that says how much is needed") {
+TEST_CASE("too little memory for buckets is an error that says how much is needed", "[threads]") {
   const GeneratedRows rows({.dense = 13, .slots = 26}, 20000, std::vector<int64_t>(26, 1000));
   const std::string message = test::message_of<ConfigError>([&] { shuffled(rows, 1, 10000, 1); });
   test::check_contains(message,
@@ -117,7 +117,7 @@ TEST_CASE("too little memory for buckets is an error that says how much is neede
   CHECK(shuffled(rows, 1, need, 2).words == expected_words(rows, 1));
 }
 
-TEST_CASE("a full disk is an error that names the folder") {
+TEST_CASE("a full disk is an error that names the folder", "[threads]") {
   const GeneratedRows rows({.dense = 13, .slots = 26}, 10000, std::vector<int64_t>(26, 1000));
   TemporaryDirectory folder;
   ThreadPool pool(3);

@@ -23,7 +23,7 @@ using test::take;
 using test::TemporaryDirectory;
 using test::written;
 
-TEST_CASE("raw files hold the words of the rows") {
+TEST_CASE("raw files hold the words of the rows", "[threads]") {
   for (const int64_t count : {0, 1, 2, 1009})
     for (const bool floats : {false, true})
       for (const int64_t memory : {int64_t{1}, int64_t{20000}, int64_t{1} << 24})
@@ -48,7 +48,7 @@ TEST_CASE("raw files hold the words of the rows") {
         }
 }
 
-TEST_CASE("rows without dense values or without keys") {
+TEST_CASE("rows without dense values or without keys", "[threads]") {
   for (const auto& [dense, slots] : {std::pair{0, 3}, std::pair{2, 0}, std::pair{0, 0}}) {
     const GeneratedRows rows({.dense = dense, .slots = slots}, 101,
                              {kSizes.begin(), kSizes.begin() + slots});
@@ -65,7 +65,7 @@ TEST_CASE("rows without dense values or without keys") {
   }
 }
 
-TEST_CASE("multi-hot raw files hold logarithms and lists") {
+TEST_CASE("multi-hot raw files hold logarithms and lists", "[threads]") {
   const std::vector<int64_t> hotness = {2, 1, 5};
   const MultiHot lists(hotness, kSizes, 9);
   for (const bool floats : {false, true}) {
@@ -146,7 +146,7 @@ std::vector<NormRow> parse_norm(const std::string& bytes, bool sum, int slots) {
   return rows;
 }
 
-TEST_CASE("Norm files, several to a split, hold what the rows hold") {
+TEST_CASE("Norm files, several to a split, hold what the rows hold", "[threads]") {
   for (const int64_t count : {0, 1, 100, 101, 1000})
     for (const bool sum : {true, false})
       for (const bool floats : {false, true})

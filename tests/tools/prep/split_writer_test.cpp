@@ -29,7 +29,7 @@ std::vector<int64_t> in_order(int64_t rows) {
   return order;
 }
 
-TEST_CASE("training rows are shuffled by the seed, others stay as they are") {
+TEST_CASE("training rows are shuffled by the seed, others stay as they are", "[threads]") {
   const GeneratedRows rows = make_rows(3001, false);
   std::vector<int64_t> order = in_order(3001);
   std::sort(order.begin(), order.end(),
@@ -49,7 +49,7 @@ TEST_CASE("training rows are shuffled by the seed, others stay as they are") {
     }
 }
 
-TEST_CASE("progress is reported and may stop the work; no file remains") {
+TEST_CASE("progress is reported and may stop the work; no file remains", "[threads]") {
   const GeneratedRows rows = make_rows(1000, false);
   TemporaryDirectory folder;
   ThreadPool pool(2);
@@ -87,7 +87,7 @@ class FailingRows final : public RowSource {
   const GeneratedRows& rows_;
 };
 
-TEST_CASE("a full disk or an unreadable source is an error; no file stays") {
+TEST_CASE("a full disk or an unreadable source is an error; no file stays", "[threads]") {
   const GeneratedRows rows = make_rows(100000, false);
   for (const bool shuffle : {false, true})
     for (const auto format : {OutputFormat::kRaw, OutputFormat::kNorm}) {

@@ -100,7 +100,7 @@ TEST_CASE("a warm training iteration in bf16 allocates nothing of its own") {
 }
 
 // Exchanges, all-reduce, and rows of hashed tables included.
-TEST_CASE("a warm training iteration of several ranks allocates nothing") {
+TEST_CASE("a warm training iteration of several ranks allocates nothing", "[threads]") {
   for (const char* type : {"HybridSparseEmbedding", "DistributedSlotSparseEmbeddingHash"}) {
     INFO(type);
     const auto config = config::parse_train_config(

@@ -69,7 +69,8 @@ struct Got {
 
 }  // namespace
 
-TEST_CASE("each rank has the sums of its part of the parameters, and all have all weights") {
+TEST_CASE("each rank has the sums of its part of the parameters, and all have all weights",
+          "[threads]") {
   for (const auto& [rows, route] : {std::pair(std::vector<int>{1}, comm::Route::kFlat),
                                     {{2}, comm::Route::kFlat},
                                     {{5}, comm::Route::kFlat},
@@ -102,7 +103,8 @@ TEST_CASE("each rank has the sums of its part of the parameters, and all have al
       }
 }
 
-TEST_CASE("states that lie in parts are read and written as one tensor, by any range") {
+TEST_CASE("states that lie in parts are read and written as one tensor, by any range",
+          "[threads]") {
   constexpr int kRanks = 3;
   constexpr size_t kCount = 20;
   const int64_t first = 4;  // of the tensor's elements among the parameters
@@ -135,8 +137,8 @@ TEST_CASE("states that lie in parts are read and written as one tensor, by any r
                                           in.begin() + static_cast<int64_t>(of.own.end)));
 }
 
-TEST_CASE(
-    "the halves of a sharded sum send a half of an all-reduce each, gradients narrow or not") {
+TEST_CASE("the halves of a sharded sum send a half of an all-reduce each, gradients narrow or not",
+          "[threads]") {
   for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16})
     comm::run_ranks(4, [&](comm::Communicator& world) {
       ShardOfRank shard(world, comm::Route::kFlat, wire, 64);

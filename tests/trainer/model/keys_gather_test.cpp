@@ -6,7 +6,8 @@
 
 namespace hlite::trainer {
 
-TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, and counts them") {
+TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, and counts them",
+          "[threads]") {
   constexpr int kRanks = 3;
   constexpr int64_t kTrain = 2, kMax = 4, kColumns = 3;
   const auto config = config::parse_train_config(test::small_config(), "small.json", {});

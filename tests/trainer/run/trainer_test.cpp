@@ -77,7 +77,7 @@ std::vector<nlohmann::json> events_in(const std::string& metrics, const std::str
 
 }  // namespace
 
-TEST_CASE("a line's loss is the mean of all samples since the line before") {
+TEST_CASE("a line's loss is the mean of all samples since the line before", "[threads]") {
   auto all = cases();
   all.push_back({"two ranks whose lists grow",
                  nullptr,
@@ -117,7 +117,7 @@ TEST_CASE("a line's loss is the mean of all samples since the line before") {
   }
 }
 
-TEST_CASE("a run reports the share of keys that its key_policy replaced") {
+TEST_CASE("a run reports the share of keys that its key_policy replaced", "[threads]") {
   constexpr int64_t kRows = 200;  // of the third table, whose keys are below 300
   const auto share = [&](const std::string& records, int64_t samples) {
     int64_t outside = 0;
@@ -167,7 +167,7 @@ TEST_CASE("a run reports the share of keys that its key_policy replaced") {
   CHECK(read_text(run / "m").find("replaced_share") == std::string::npos);
 }
 
-TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
+TEST_CASE("a trainer driven step by step gives the bits of one that runs", "[threads]") {
   for (const Case& c : cases()) {
     INFO(c.name);
     const SmallRun run;
@@ -206,7 +206,8 @@ TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
   }
 }
 
-TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that did not stop") {
+TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that did not stop",
+          "[threads]") {
   for (const Case& c : cases()) {
     INFO(c.name);
     const SmallRun run;
@@ -226,7 +227,8 @@ TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that d
   }
 }
 
-TEST_CASE("weights that are not finite on one rank alone end all ranks, with one message") {
+TEST_CASE("weights that are not finite on one rank alone end all ranks, with one message",
+          "[threads]") {
   const SmallRun run;
   const Case ranks{"two ranks", nullptr, {gpu("[[0,1]]")}};
   const auto config = config_of(run, ranks, {"solver.max_iter=9"});
@@ -258,7 +260,7 @@ TEST_CASE("weights that are not finite on one rank alone end all ranks, with one
   }
 }
 
-TEST_CASE("a trainer evaluates when asked, whatever the config's interval") {
+TEST_CASE("a trainer evaluates when asked, whatever the config's interval", "[threads]") {
   const SmallRun run;
   const Case one = cases()[0];
   const auto config = config_of(run, one, {"solver.eval_interval=0"});
