@@ -2,11 +2,10 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_directory.h"
 
 namespace hlite::config {
 namespace {
@@ -208,10 +207,10 @@ TEST_CASE("parse_file names a file that cannot be read") {
   CHECK_THROWS_WITH(JsonNode::parse_file("/nonexistent/x.json"),
                     Catch::Contains("/nonexistent/x.json") && Catch::Contains("No such file"));
   CHECK_THROWS_WITH(JsonNode::parse_file("/"), Catch::Contains("found a directory"));
-  const auto path = std::filesystem::temp_directory_path() / "hlite_json_node_test.json";
-  std::ofstream(path) << "{\n\"a\": 5}";
-  CHECK(JsonNode::parse_file(path.string()).find("a")->where() == path.string() + ":2");
-  std::filesystem::remove(path);
+  const test::TemporaryDirectory folder;
+  const std::string path = folder / "a.json";
+  test::write_text(path, "{\n\"a\": 5}");
+  CHECK(JsonNode::parse_file(path).find("a")->where() == path + ":2");
 }
 
 TEST_CASE("set replaces, appends, creates and removes") {
