@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <latch>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -55,20 +56,30 @@ class TimeLimit {
  public:
   // `what` the other processes do not come for.
   explicit TimeLimit(const char* what)
-      : thread_([what](const std::stop_token& done) {
-          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kMinLimit);
-          std::mutex mutex;
-          std::unique_lock lock(mutex);
-          std::condition_variable_any never;
-          never.wait_for(lock, done, most, [] { return false; });
-          if (done.stop_requested()) return;
-          std::fprintf(stderr, "a process has waited %g s for others %s (HLITE_COMM_TIMEOUT)\n",
-                       static_cast<double>(most.count()) / 1000, what);
-          std::_Exit(kExitDevice);
-        }) {}
+      : thread_(
+            [what, this, most = std::max<std::chrono::milliseconds>(comm_time_limit(), kMinLimit)](
+                const std::stop_token& done) { run(what, most, done); }) {
+    // While Open MPI starts, it replaces functions of the C library in memory: the thread has made
+    // all its calls of them before.
+    started_.wait();
+  }
 
  private:
   static constexpr std::chrono::minutes kMinLimit{10};
+
+  void run(const char* what, std::chrono::milliseconds most, const std::stop_token& done) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    started_.count_down();
+    never.wait_for(lock, done, most, [] { return false; });
+    if (done.stop_requested()) return;
+    std::fprintf(stderr, "a process has waited %g s for others %s (HLITE_COMM_TIMEOUT)\n",
+                 static_cast<double>(most.count()) / 1000, what);
+    std::_Exit(kExitDevice);
+  }
+
+  std::latch started_{1};
   std::jthread thread_;
 };
 
