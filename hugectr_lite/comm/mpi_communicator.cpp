@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <latch>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -49,25 +50,36 @@ constexpr std::chrono::milliseconds kBetweenProcesses{500};
 }
 
 // Ends the process where a call of MPI that has no limit lasts longer than ranks may wait, but not
-// within a minute: the processes of a job start one after another.
+// within ten minutes: the processes of a job start one after another, and a busy machine may let
+// one of them run long after the others.
 class TimeLimit {
  public:
   // `what` the other processes do not come for.
   explicit TimeLimit(const char* what)
-      : thread_([what](const std::stop_token& done) {
-          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kMinForStart);
-          std::mutex mutex;
-          std::unique_lock lock(mutex);
-          std::condition_variable_any never;
-          never.wait_for(lock, done, most, [] { return false; });
-          if (done.stop_requested()) return;
-          std::fprintf(stderr, "a process has waited %g s for others %s (HLITE_COMM_TIMEOUT)\n",
-                       static_cast<double>(most.count()) / 1000, what);
-          std::_Exit(kExitDevice);
-        }) {}
+      : thread_(
+            [what, this, most = std::max<std::chrono::milliseconds>(comm_time_limit(), kMinLimit)](
+                const std::stop_token& done) { run(what, most, done); }) {
+    // While Open MPI starts, it replaces functions of the C library in memory: the thread has made
+    // all its calls of them before.
+    started_.wait();
+  }
 
  private:
-  static constexpr std::chrono::minutes kMinForStart{1};
+  static constexpr std::chrono::minutes kMinLimit{10};
+
+  void run(const char* what, std::chrono::milliseconds most, const std::stop_token& done) {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any never;
+    started_.count_down();
+    never.wait_for(lock, done, most, [] { return false; });
+    if (done.stop_requested()) return;
+    std::fprintf(stderr, "a process has waited %g s for others %s (HLITE_COMM_TIMEOUT)\n",
+                 static_cast<double>(most.count()) / 1000, what);
+    std::_Exit(kExitDevice);
+  }
+
+  std::latch started_{1};
   std::jthread thread_;
 };
 
@@ -122,7 +134,13 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, Place plac
       requests_(2 * members_.size(), MPI_REQUEST_NULL),
       statuses_(requests_.size()) {
   int local_ranks = 0;
-  for (size_t q = 0; q < members_.size(); ++q) local_place_.push_back(here(q) ? local_ranks++ : -1);
+  for (size_t q = 0; q < members_.size(); ++q) {
+    local_place_.push_back(here(q) ? local_ranks++ : -1);
+    const bool first = std::none_of(leaders_.begin(), leaders_.end(), [&](size_t leader) {
+      return members_[leader].process == members_[q].process;
+    });
+    if (first) leaders_.push_back(q);
+  }
   HLITE_CHECK(local_ranks == local_->size(), "{} ranks here, a group of {}", local_ranks,
               local_->size());
   local_->post(local_rank()).run_rank = self().run_rank;

@@ -1,6 +1,5 @@
 #include "hugectr_lite/comm/thread_communicator.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +7,6 @@
 #include <thread>
 
 #include "hugectr_lite/comm/thread_group.h"
-#include "hugectr_lite/comm/wait_limit.h"
 
 namespace hlite::comm {
 
@@ -105,13 +103,13 @@ class RankThreads {
     changed_.notify_all();
   }
 
-  // Until `ranks` have ended. When one has waited in vain for another, that one may never end.
+  // Until `ranks` have ended. When one has waited in vain for another, that one may never end; on a
+  // busy machine it may also be slow to.
   void wait(size_t ranks) {
     std::unique_lock lock(mutex_);
     const auto all = [&] { return ended_ == ranks; };
     changed_.wait(lock, [&] { return all() || !late_.empty(); });
-    const auto grace = std::min<std::chrono::milliseconds>(comm_time_limit(), kGrace);
-    if (changed_.wait_for(lock, grace, all)) return;
+    if (changed_.wait_for(lock, kGrace, all)) return;
     std::fprintf(stderr, "%s\n", late_.c_str());
     std::fflush(nullptr);
     std::_Exit(kExitDevice);
@@ -122,7 +120,7 @@ class RankThreads {
   }
 
  private:
-  static constexpr std::chrono::seconds kGrace{10};
+  static constexpr std::chrono::seconds kGrace{60};
 
   void keep(const std::exception& error) {
     const bool of_others = dynamic_cast<const CommError*>(&error) != nullptr;

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <ctime>
@@ -47,6 +48,8 @@ std::shared_ptr<ThreadGroup> ThreadGroup::make(int size, std::shared_ptr<AbortSt
   const std::lock_guard lock(group->state_->mutex);
   std::erase_if(group->state_->groups, [](const auto& g) { return g.expired(); });
   group->state_->groups.push_back(group);
+  group->state_->lanes += static_cast<size_t>(size);
+  group->state_->waiting.reserve(group->state_->lanes);
   return group;
 }
 
@@ -92,9 +95,12 @@ void ThreadGroup::wait_long(int rank, uint32_t generation) {
 std::vector<int> ThreadGroup::missing(uint32_t generation, bool blame_waiting) const {
   const std::lock_guard lock(state_->mutex);
   std::vector<int> ranks;
+  const auto waits = [&](int rank) {
+    return std::find(state_->waiting.begin(), state_->waiting.end(), rank) != state_->waiting.end();
+  };
   for (const Post& post : posts_)
     if (post.came.load(std::memory_order_relaxed) != generation + 1 &&
-        (blame_waiting || !state_->waiting.contains(post.run_rank)))
+        (blame_waiting || !waits(post.run_rank)))
       ranks.push_back(post.run_rank);
   return ranks;
 }
@@ -107,13 +113,13 @@ void ThreadGroup::wake() {
 LongWait::~LongWait() {
   if (!entered_) return;
   const std::lock_guard lock(state_.mutex);
-  state_.waiting.erase(state_.waiting.find(rank_));
+  state_.waiting.erase(std::find(state_.waiting.begin(), state_.waiting.end(), rank_));
 }
 
 void LongWait::enter() {
   if (entered_) return;
   const std::lock_guard lock(state_.mutex);
-  state_.waiting.insert(rank_);
+  state_.waiting.push_back(rank_);
   entered_ = true;
 }
 

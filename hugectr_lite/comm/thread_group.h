@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,8 +25,10 @@ struct AbortState {
   std::vector<std::weak_ptr<ThreadGroup>> groups;
   std::atomic<bool> aborted{false};
   // Ranks of the run that are in a long wait themselves, so that a rank which waits for them does
-  // not report them as late. Contains a rank once for each of its lanes.
-  std::multiset<int> waiting;
+  // not report them as late. Contains a rank once for each of its lanes, and has room for all of
+  // them: how long a wait takes must not decide whether an iteration allocates.
+  std::vector<int> waiting;
+  size_t lanes = 0;  // of all ranks, together
 
   // The first reason counts; wakes every rank of every group. Returns whether it was the first.
   bool abort(const std::string& why) noexcept;

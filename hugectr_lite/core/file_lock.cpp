@@ -53,9 +53,10 @@ bool has_ended(const std::string& holder) {
 }
 
 // A killed holder may leave a child (ForkedTask), which inherits the lock and keeps it until it
-// ends as well. The constructor waits up to 3 s for that.
+// ends as well. The constructor waits up to two minutes for that: on a busy machine a process that
+// was killed ends only when it has its turn.
 constexpr useconds_t kRetryMicroseconds = 10'000;
-constexpr int kRetries = 300;
+constexpr int kRetries = 12'000;
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace hlite {
 
 class FileLock {
  public:
-  // Tries to claim a file or directory, which need not exist. Waits up to three seconds for the
+  // Tries to claim a file or directory, which need not exist. Waits up to two minutes for the
   // children of a holder that has ended. Throws FileError when the lock file cannot be made. Where
   // the file system has no locks it warns, and the claim counts as made.
   explicit FileLock(const std::string& path);

@@ -135,6 +135,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
                        if (error) return self->refuse(error);
                        self->handle();
                      });
+    // The time was over when the header had just come: nothing else would end this read.
+    if (error_code ignored; timed_out_) socket_.cancel(ignored);
   }
 
   void send_continue() {
@@ -226,13 +228,14 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     }
   }
 
-  // Reads for a second what the client still sends: closing at once could cost it the answer.
+  // Reads what the client still sends, for as long as a request may take: closing at once could cost
+  // it the answer.
   void discard() {
     error_code ignored;
     if (stage_ != Stage::kDiscard) {
       stage_ = Stage::kDiscard;
       socket_.shutdown(tcp::socket::shutdown_send, ignored);
-      start_timer(std::chrono::seconds(1));
+      start_timer(shared_->options.request);
       buffer_.clear();
     }
     socket_.async_read_some(buffer_.prepare(4096),

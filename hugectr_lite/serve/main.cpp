@@ -54,7 +54,7 @@ void define(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--max-delay-us", o.max_delay_us,
                  "Microseconds that a batch waits for more samples")
-      ->check(whole_number(0, 1'000'000))
+      ->check(whole_number(0, 3'600'000'000))
       ->capture_default_str();
   app.add_option("--max-queue", o.scorer.max_queue,
                  "Samples that may wait; requests beyond are answered with 503")

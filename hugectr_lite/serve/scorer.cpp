@@ -102,9 +102,18 @@ bool Scorer::submit(ScoreJob& job) {
     if (queued_ > 0 && queued_ + job.samples.size > options_.max_queue) return false;
     queued_ += job.samples.size;
     queue_.push_back(std::move(job));
+    metrics_.queued_samples.Set(static_cast<double>(queued_));
   }
   wake_.notify_one();
   return true;
+}
+
+void Scorer::drain() {
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+  }
+  wake_.notify_one();
 }
 
 void Scorer::open_preparation(const config::DataConfig& config,
@@ -162,7 +171,7 @@ std::vector<ScoreJob> Scorer::take_jobs() {
   wake_.wait(lock, [&] { return stop_ || !queue_.empty(); });
   if (options_.max_delay.count() > 0 && !queue_.empty())
     wake_.wait_until(lock, queue_.front().received + options_.max_delay,
-                     [&] { return stop_ || queued_ >= options_.max_batch; });
+                     [&] { return stop_ || draining_ || queued_ >= options_.max_batch; });
   std::vector<ScoreJob> jobs;
   for (int64_t samples = 0; !queue_.empty();) {
     samples += queue_.front().samples.size;

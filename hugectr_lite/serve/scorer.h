@@ -80,6 +80,8 @@ class Scorer {
   [[nodiscard]] bool full();
   // False where the queue is full; `job` is then as it was.
   [[nodiscard]] bool submit(ScoreJob& job);
+  // From now on no batch waits for more samples: none are to come.
+  void drain();
 
   [[nodiscard]] const config::DataConfig& data() const { return rows_->config(); }
   [[nodiscard]] int64_t key_columns() const { return rows_->key_columns(); }
@@ -110,7 +112,7 @@ class Scorer {
   std::condition_variable wake_;
   std::deque<ScoreJob> queue_;
   int64_t queued_ = 0;  // samples
-  bool stop_ = false;
+  bool stop_ = false, draining_ = false;
   std::thread thread_;
 };
 

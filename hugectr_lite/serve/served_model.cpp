@@ -137,6 +137,12 @@ ServedModel::Lease ServedModel::current() const {
   return {current_.get(), [](const LoadedVersion* version) { --version->users; }};
 }
 
+void ServedModel::drain() {
+  const std::lock_guard lock(mutex_);
+  if (current_) current_->scorer->drain();
+  for (const auto& version : retired_) version->scorer->drain();
+}
+
 void ServedModel::refuse(const VersionNumber& version, int64_t stamp, const std::string& reason) {
   log::warning("model {}: version {} is refused: {}", options_.name, version.text(), reason);
   all_metrics_.count_refused_version(options_.name);

@@ -75,6 +75,9 @@ class ServedModel {
   };
   [[nodiscard]] std::vector<VersionState> index() const;
 
+  // From now on no batch waits for more samples.
+  void drain();
+
   // Keeps a request now and then, to warm up later versions with.
   void record(const RecordedRequest& request);
 

@@ -108,6 +108,11 @@ void Service::check_token(std::string_view authorization) const {
                        "found another one or none");
 }
 
+void Service::drain() {
+  draining_ = true;
+  for (const auto& [name, model] : models_) model->drain();
+}
+
 void Service::check_ready() const {
   if (draining_) throw RequestError(503, "the server is shutting down");
   for (const auto& [name, model] : models_) static_cast<void>(model->current());

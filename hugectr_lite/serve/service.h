@@ -65,8 +65,8 @@ class Service {
   [[nodiscard]] bool requires_token() const { return !options_.token.empty(); }
   // Throws RequestError (503) while the server shuts down, or where a model is damaged.
   void check_ready() const;
-  // Not ready from now on.
-  void drain() { draining_ = true; }
+  // Not ready from now on, and what is queued is scored at once.
+  void drain();
 
   using Models = std::map<std::string, std::unique_ptr<ServedModel>, std::less<>>;
   [[nodiscard]] const Models& models() const { return models_; }

@@ -2,12 +2,11 @@
 
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
 
 namespace hlite::config {
 namespace {
@@ -211,10 +210,10 @@ TEST_CASE("parse_file names a file that cannot be read") {
   };
   refused("/nonexistent/x.json", {"/nonexistent/x.json", "No such file"});
   refused("/", {"found a directory"});
-  const auto path = std::filesystem::temp_directory_path() / "hlite_json_node_test.json";
-  std::ofstream(path) << "{\n\"a\": 5}";
-  CHECK(JsonNode::parse_file(path.string()).find("a")->where() == path.string() + ":2");
-  std::filesystem::remove(path);
+  const test::TemporaryDirectory folder;
+  const std::string path = folder / "a.json";
+  test::write_text(path, "{\n\"a\": 5}");
+  CHECK(JsonNode::parse_file(path).find("a")->where() == path + ":2");
 }
 
 TEST_CASE("set replaces, appends, creates and removes") {

@@ -214,8 +214,8 @@ TEST_CASE("A graph file trains with a second file for the solver") {
 TEST_CASE("Paths are looked up in the config's folder, then in the working directory") {
   namespace fs = std::filesystem;
   const fs::path here = fs::current_path();
-  const fs::path base = fs::temp_directory_path() / "hlite_train_config_test";
-  fs::remove_all(base);
+  const test::TemporaryDirectory folder;
+  const fs::path base = folder.path();
   fs::create_directories(base / "config");
   fs::create_directories(base / "work");
   std::ofstream(base / "config" / "c.json") << test::kMinimalConfig;
@@ -233,7 +233,6 @@ TEST_CASE("Paths are looked up in the config's folder, then in the working direc
   fs::current_path(base / "config");
   CHECK(load_train_config("c.json", {})->resolve("both") == "both");
   fs::current_path(here);
-  fs::remove_all(base);
 }
 
 TEST_CASE("Every training config of the project parses") {

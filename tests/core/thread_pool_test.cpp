@@ -115,7 +115,7 @@ TEST_CASE("a pool whose threads cannot all be started says so, and ends those th
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    alarm(240);  // ends a child that waits for ever
+    alarm(600);  // ends a child that waits for ever
     int64_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     const rlim_t bytes = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{48} << 20);

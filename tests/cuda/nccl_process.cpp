@@ -27,9 +27,17 @@ struct Process {
   int value = 0;  // how many orders, or which process dies
 };
 
+constexpr int kMaxWaits = 600'000;  // of a millisecond or more; ends a test that hangs
+
 void wait_for_file(const std::string& path) {
-  for (int i = 0; i < 120000 && !std::filesystem::exists(path); ++i)
+  for (int i = 0; i < kMaxWaits && !std::filesystem::exists(path); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// Returns when every rank has called it with this name.
+void meet(const Process& p, const std::string& name, int rank) {
+  std::ofstream(p.folder + "/" + name + std::to_string(rank)).flush();
+  for (int q = 0; q < p.ranks; ++q) wait_for_file(p.folder + "/" + name + std::to_string(q));
 }
 
 ncclUniqueId share_id(const Process& p, const std::string& name) {
@@ -75,13 +83,15 @@ std::string mismatch(const Process& p) {
   });
 }
 
-// The last rank leaves out the second sum, and waits until the others have seen it.
+// The last rank leaves out the second sum, and waits until the others have seen it. The time of
+// those that wait begins when all others have come.
 std::string missing(const Process& p) {
-  return on_ranks(p, "id", [](NcclRank& r) {
+  return on_ranks(p, "id", [&](NcclRank& r) {
     r.all_reduce();
     r.stream.synchronize();
-    emulation::elsewhere_ms() = 300;
     if (r.rank + 1 < r.ranks) r.all_reduce();
+    meet(p, "launched", r.rank);
+    emulation::elsewhere_ms() = 300;
     r.stream.synchronize();
     ncclResult_t state = ncclSuccess;
     while (r.rank + 1 == r.ranks && state == ncclSuccess) {
@@ -97,8 +107,7 @@ std::string lost(const Process& p, ncclResult_t want, bool revoke) {
   return on_ranks(p, "id", [&](NcclRank& r) {
     r.all_reduce();
     r.stream.synchronize();
-    std::ofstream(p.folder + "/past" + std::to_string(r.rank)).flush();
-    for (int q = 0; q < p.ranks; ++q) wait_for_file(p.folder + "/past" + std::to_string(q));
+    meet(p, "past", r.rank);
     if (want == ncclRemoteError && p.number == p.value) kill(getpid(), SIGKILL);
     r.all_reduce();
     Event done;
@@ -129,7 +138,7 @@ std::string refused(const Process& p) {
   const int ranks = p.ranks + (p.number == 1 ? 1 : 0);
   ncclResult_t state = ncclCommInitRankConfig(&comm, ranks, id, p.first, &later);
   if (state != ncclInProgress) return "not in progress\n";
-  for (int i = 0; i < 120000 && state == ncclInProgress; ++i) {
+  for (int i = 0; i < kMaxWaits && state == ncclInProgress; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     (void)ncclCommGetAsyncError(comm, &state);
     if (p.number == 0 && std::filesystem::exists(p.folder + "/seen")) break;

@@ -126,7 +126,9 @@ inline void check_run(const std::string& name, int threads,
 
   auto twenty = base;
   twenty.insert(twenty.end(), {"--set", "solver.max_iter=20", "--export", run / "got.safetensors"});
-  REQUIRE(run_program(twenty).code == 0);
+  const auto first_twenty = run_program(twenty);
+  INFO(first_twenty.err);
+  REQUIRE(first_twenty.code == 0);
   auto got = read_weights(run / "got.safetensors");
   std::erase_if(got, [](const auto& tensor) { return tensor.first.ends_with(".keys"); });
   const auto want = read_weights(run / "weights_20.safetensors");

@@ -177,32 +177,40 @@ TEST_CASE("processes of different configs, data or instructions end at the start
   }
 }
 
-// A disk that does not answer has the same effect as the signal.
+// A disk that does not answer has the same effect as the signal. On a busy machine a process may be
+// late by itself, and the run end before it trains: then the limit was too short for this machine,
+// and the next one is longer.
 TEST_CASE("a process that is stopped in training is waited for, and named with the step") {
   const SmallRun run;
-  std::vector<std::string> command = mpirun_prefix(2);
-  command.insert(command.begin() + 1, {"-x", "HLITE_COMM_TIMEOUT=10"});
   const std::string metrics = run / "m.jsonl";
-  const auto train = run.command(
-      with_changes({"--threads", "1", "--quiet", "--metrics", metrics},
-                   {gpu("[[0],[1]]"), kEndless, "solver.display=10", "solver.eval_interval=0"}));
-  command.insert(command.end(), train.begin(), train.end());
-  RunningProgram program(command, "");
   const auto trains = [&] {
     return std::filesystem::exists(metrics) &&
            read_text(metrics).find(R"("event":"train")") != std::string::npos;
   };
-  while (program.running() && !trains()) usleep(1000);
-  INFO(program.error_so_far());
-  REQUIRE(program.running());
-  const pid_t process = child_with(program.id(), "OMPI_COMM_WORLD_RANK=1");
-  REQUIRE(process > 0);
-  kill(process, SIGSTOP);
-  const auto result = program.wait();
+  const auto train = run.command(
+      with_changes({"--threads", "1", "--quiet", "--metrics", metrics},
+                   {gpu("[[0],[1]]"), kEndless, "solver.display=10", "solver.eval_interval=0"}));
+  ProgramResult result;
+  std::string says;
+  for (const char* limit : {"10", "100"}) {
+    std::filesystem::remove(metrics);
+    std::vector<std::string> command = mpirun_prefix(2);
+    command.insert(command.begin() + 1, {"-x", std::string("HLITE_COMM_TIMEOUT=") + limit});
+    command.insert(command.end(), train.begin(), train.end());
+    RunningProgram program(command, "");
+    while (program.running() && !trains()) usleep(1000);
+    const pid_t process =
+        program.running() ? child_with(program.id(), "OMPI_COMM_WORLD_RANK=1") : 0;
+    if (process > 0) kill(process, SIGSTOP);
+    result = program.wait();
+    INFO(result.err);
+    CHECK(result.code == kExitDevice);
+    says =
+        std::string("rank 0 has waited ") + limit + " s for rank 1 (HLITE_COMM_TIMEOUT) in step ";
+    if (process > 0 && result.err.find(says) != std::string::npos) break;
+  }
   INFO(result.err);
-  CHECK(result.code == kExitDevice);
-  const size_t at =
-      result.err.find("rank 0 has waited 10 s for rank 1 (HLITE_COMM_TIMEOUT) in step ");
+  const size_t at = result.err.find(says);
   REQUIRE(at != std::string::npos);
   CHECK(result.err.find(" of iteration ", at) != std::string::npos);
 }

@@ -230,7 +230,7 @@ class ColumnsTest(unittest.TestCase):
                 lines.append(",".join('"' + field.replace('"', '""') + '"' for field in fields))
         self.assertEqual(len(lines), rows)
         server = subprocess.Popen([sys.executable, "-m", "hugectr_lite.serve", "--model", "model", "--port", "0", "--threads",
-                                   "2"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                                   "2", "--deadline-ms", "3600000", "--request-s", "3600"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         dense, keys = self.prepared_arrays()
         scores, of_values = [], []
         try:

@@ -15,7 +15,7 @@ from hugectr_lite import serve
 from small_model import config, features, samples, write_files
 
 LIMIT = 600  # seconds that an answer may take on a busy machine
-COMMAND = [sys.executable, "-m", "hugectr_lite.serve"]
+COMMAND = [sys.executable, "-m", "hugectr_lite.serve", "--deadline-ms", "3600000", "--request-s", "3600"]
 
 
 @unittest.skipUnless(serve.program(), "skipped: the program serve is not there")

@@ -47,7 +47,7 @@ class ClientsTest(unittest.TestCase):
                 result = client.infer("demo", inputs(dense[:n], keys[:n], binary), outputs=[output], request_id="7")
                 self.assertEqual(result.as_numpy("score").ravel().tobytes(), scores[:n].tobytes())
                 self.assertEqual(result.get_response()["id"], "7")
-        result = client.infer("clamped", inputs(dense, keys, True), model_version="1", timeout=10**6)  # no outputs named
+        result = client.infer("clamped", inputs(dense, keys, True), model_version="1", timeout=10**9)  # no outputs named
         self.assertEqual(result.as_numpy("score").shape, (333, 1))
         with self.assertRaisesRegex(triton.InferenceServerException, r"expected shape \[-1,2\], found \[1,3\]"):
             client.infer("demo", inputs(np.zeros((1, DENSE + 1), np.float32), keys[:1], True))

@@ -11,7 +11,7 @@ import unittest
 
 import numpy as np
 
-from running_server import LIMIT, Server, ask_on, binary_request, binary_scores, evaluation, make_models, run
+from running_server import Server, ask_on, binary_request, binary_scores, evaluation, make_models, run, wait_until
 
 SWAPS = int(os.environ.get("HLITE_SWAPS", 12))
 
@@ -54,16 +54,11 @@ class VersionsTest(unittest.TestCase):
         os.mkdir("models")
 
     def wait_for(self, server, version):
-        deadline = time.monotonic() + LIMIT
-        while json.loads(server.ask("/v2/models/demo")[2])["versions"] != [version]:
-            self.assertLess(time.monotonic(), deadline, version)
-            time.sleep(0.005)
+        wait_until(lambda: json.loads(server.ask("/v2/models/demo")[2])["versions"] == [version], f"version {version}")
 
     def wait_for_refusal(self, server, version):
-        deadline = time.monotonic() + LIMIT
-        while self.index(server).get(str(version), {}).get("reason", "not loaded") in ("", "not loaded"):
-            self.assertLess(time.monotonic(), deadline, version)
-            time.sleep(0.005)
+        wait_until(lambda: self.index(server).get(str(version), {}).get("reason", "not loaded") not in ("", "not loaded"),
+                   f"a refusal of version {version}")
 
     def index(self, server):
         return {state["version"]: state for state in json.loads(server.ask("/v2/repository/index", b"")[2])}
@@ -73,7 +68,7 @@ class VersionsTest(unittest.TestCase):
         of_version = {0: np.load("other.npy"), 1: scores}  # by parity
         publish("ck", 1)
         with Server("--poll-ms", "10", models=("demo=models",)) as server:
-            stop, answers, failures = threading.Event(), [0], []
+            stop, answers, failures, counting = threading.Event(), [0], [], threading.Lock()
 
             def client(rows):
                 with server.connection() as connection:
@@ -85,7 +80,8 @@ class VersionsTest(unittest.TestCase):
                         if status != 200 or binary_scores(found, answer).tobytes() != of_version[version % 2][rows].tobytes():
                             failures.append((status, answer))
                             return
-                        answers[0] += 1
+                        with counting:
+                            answers[0] += 1
             threads = [threading.Thread(target=client, args=(np.arange(i, 333, 3 ** i),)) for i in range(4)]
             for thread in threads:
                 thread.start()
@@ -99,6 +95,8 @@ class VersionsTest(unittest.TestCase):
                     version += 1
                 publish("ck" if version % 2 else "other", version)
                 self.wait_for(server, str(version))
+                before = answers[0]  # each version answers some
+                wait_until(lambda: failures or answers[0] > before, "an answer")
             stop.set()
             for thread in threads:
                 thread.join()
@@ -120,9 +118,7 @@ class VersionsTest(unittest.TestCase):
             self.wait_for(server, "1")
             self.assertEqual(server.ask("/v2/health/ready")[0], 200)
         with Server(models=("demo=models/2",)) as server:
-            deadline = time.monotonic() + LIMIT
-            while server.ask("/v2/health/ready")[0] != 503:
-                self.assertLess(time.monotonic(), deadline)
+            wait_until(lambda: server.ask("/v2/health/ready")[0] == 503, "the model to be refused")
             status, _, answer = server.score(b"{}")
             self.assertEqual(status, 503)
             self.assertIn("it is damaged", json.loads(answer)["error"])
@@ -161,7 +157,7 @@ class VersionsTest(unittest.TestCase):
             self.assertEqual(server.ask("/v2/repository/models/demo/unload", b"")[0], 400)
             # A refused version that is replaced is tried again.
             publish("ck", 5, without_weights)
-            time.sleep(0.2)
+            self.wait_for_refusal(server, 5)
             shutil.move("models/5", "bad")
             publish("ck", 5)
             self.wait_for(server, "5")
@@ -206,10 +202,15 @@ class VersionsTest(unittest.TestCase):
                 status, _, answer = server.ask("/v2/repository/models/demo/load", request)
                 return status, json.loads(answer).get("error", "")
 
+            def wait_for(version):
+                """Until it is served, and a client has had an answer of it."""
+                self.wait_for(server, version)
+                wait_until(lambda: failures or version in seen, f"an answer of version {version}")
+
             def check():
-                self.wait_for(server, "1.90")  # a start takes the newest state
+                wait_for("1.90")  # a start takes the newest state
                 link(120)
-                self.wait_for(server, "1.120")
+                wait_for("1.120")
                 parameters = json.loads(server.ask("/v2/models/demo/versions/1.120")[2])["parameters"]
                 with open("ck_120/manifest.json", encoding="utf-8") as file:
                     weights = json.load(file)["files"][0]
@@ -227,11 +228,12 @@ class VersionsTest(unittest.TestCase):
                 self.wait_for(server, "1.120")
                 shutil.move("chain/0000000150", "bad")
                 link(150)  # mends both
-                self.wait_for(server, "1.180")
+                wait_for("1.180")
 
                 self.assertEqual(load("1.90"), (200, ""))
                 self.wait_for(server, "1.90")
                 self.assertEqual(load("1"), (200, ""))
+                wait_for("1")
                 publish("ck_150", 2)  # from the middle of the chain
                 time.sleep(0.2)
                 self.wait_for(server, "1")

@@ -8,28 +8,36 @@
 
 namespace hlite::test {
 
-// Nothing for processes == 0. REQUIRES HLITE_MPIRUN otherwise (a compile definition).
+// Nothing for processes == 0. REQUIRES HLITE_MPIRUN otherwise (a compile definition). What it sets
+// in the environment is for the processes that mpirun starts.
 inline std::vector<std::string> mpirun_prefix(int processes) {
   if (processes == 0) return {};
 #ifdef HLITE_MPIRUN
   // Two that start at once would both make Open MPI's folder in /tmp, and one of them would fail.
   static const TemporaryDirectory session;
-  // "isolated": this machine only, so mpirun needs no ssh. Open MPI leaks memory of its own.
-  return {HLITE_MPIRUN,
-          "--allow-run-as-root",
-          "--oversubscribe",
-          "--bind-to",
-          "none",
-          "--mca",
-          "plm",
-          "isolated",
-          "--mca",
-          "orte_tmpdir_base",
-          session.path(),
-          "-x",
-          "ASAN_OPTIONS=detect_leaks=0",
-          "-np",
-          std::to_string(processes)};
+  // Files in /dev/shm are named after the host and mpirun's process. In containers that share it, two
+  // may have one name; and it may be small.
+  setenv("OMPI_MCA_btl_vader_backing_directory", session.path().c_str(), 1);
+  // A container may forbid a process to read another one's memory.
+  setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
+  setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
+  // Nor do these transports need Open MPI to replace functions that a sanitizer replaces, too.
+  setenv("OMPI_MCA_memory", "^patcher", 1);
+  std::vector<std::string> command = {HLITE_MPIRUN, "--allow-run-as-root", "--oversubscribe",
+                                      "--bind-to", "none"};
+  const auto set = [&](const char* parameter, const std::string& value) {
+    command.insert(command.end(), {"--mca", parameter, value});
+  };
+  // This machine only: mpirun needs no ssh, and no network.
+  set("plm", "isolated");
+  set("oob_tcp_if_include", "lo");
+  set("orte_tmpdir_base", session.path());
+  // An address that mpirun has chosen for its processes may be in the way of a sanitizer.
+  set("rtc_hwloc_vmhole", "none");
+  // Open MPI leaks memory of its own.
+  command.insert(command.end(),
+                 {"-x", "ASAN_OPTIONS=detect_leaks=0", "-np", std::to_string(processes)});
+  return command;
 #else
   return {"/no/mpirun"};
 #endif

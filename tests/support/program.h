@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
 
 namespace hlite::test {
@@ -22,11 +23,12 @@ struct ProgramResult {
   std::string err;  // standard error
 };
 
-// A program that is running; wait() must be called once.
+// A program that is running. One that is not waited for, because an assertion has failed, is killed.
 class RunningProgram {
  public:
   RunningProgram(const std::vector<std::string>& arguments, const std::string& directory) {
     for (const char* stream : {"out", "err"}) write_text(output_ / stream, "");
+    for (const std::string& word : arguments) words_ += word + " ";
     pid_ = fork();
     if (pid_ < 0) throw std::runtime_error("cannot fork");
     if (pid_ == 0) {
@@ -39,6 +41,13 @@ class RunningProgram {
       execv(argv[0], argv.data());
       _exit(127);
     }
+  }
+  RunningProgram(const RunningProgram&) = delete;
+  RunningProgram& operator=(const RunningProgram&) = delete;
+  ~RunningProgram() {
+    if (waited_) return;
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
   }
   void signal(int number) const { kill(pid_, number); }
   [[nodiscard]] pid_t id() const { return pid_; }
@@ -55,20 +64,33 @@ class RunningProgram {
     while (running() && empty()) usleep(1000);
   }
   [[nodiscard]] std::string error_so_far() const { return read_text(output_ / "err"); }
+  // Once.
   ProgramResult wait() {
     int status = 0;
     if (waitpid(pid_, &status, 0) != pid_) throw std::runtime_error("cannot wait");
+    waited_ = true;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return {code, read_text(output_ / "out"), read_text(output_ / "err")};
+    const ProgramResult result{code, read_text(output_ / "out"), read_text(output_ / "err")};
+    // Shown if the next assertion fails, as `code == 0` alone says nothing.
+    if (code != 0)
+      UNSCOPED_INFO(words_ << "\nended with code " << code << "\n"
+                           << end_of(result.out) << end_of(result.err));
+    return result;
   }
 
  private:
+  static std::string end_of(const std::string& text) {
+    constexpr size_t kShown = 8000;
+    return text.size() <= kShown ? text : "..." + text.substr(text.size() - kShown);
+  }
   static void redirect(const std::string& path, int to) {
     const int file = open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);
     if (file < 0 || dup2(file, to) < 0) _exit(125);
   }
   TemporaryDirectory output_;
+  std::string words_;  // of the command
   pid_t pid_;
+  bool waited_ = false;
 };
 
 inline ProgramResult run_program(const std::vector<std::string>& arguments,

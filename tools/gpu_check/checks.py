@@ -4,7 +4,7 @@ import shutil
 import tarfile
 import time
 
-from processes import run_limited
+from processes import run_limited, within
 
 LAST_LINES = 12
 
@@ -68,11 +68,11 @@ class Checks:
         return f"the {self.minutes:g} minutes are over"
 
     def program(self, command, limit, out=None, env=None, cwd=None):
-        """Runs a program of a check for at most `limit` seconds; what it prints goes into the check's log, standard
+        """Runs a program of a check within `limit` seconds; what it prints goes into the check's log, standard
         output into the file `out` where one is named. Raises Failed or NotRun."""
         if not shutil.which(str(command[0])):
             raise NotRun(f"{command[0]} is not here")
-        left = self.deadline - time.monotonic()
+        limit, left = within(limit), self.deadline - time.monotonic()
         if left <= 0:
             raise NotRun(self.time_over())
         with open(self.log, "ab") as log:

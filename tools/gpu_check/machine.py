@@ -6,7 +6,7 @@ import shutil
 import site
 import sys
 
-from processes import output_of, run_limited
+from processes import output_of, run_limited, within
 
 CUBLASLT = "libcublasLt.so.13"  # of the toolkit that builds the plug-in; half a gigabyte, so that no archive holds it
 
@@ -49,7 +49,7 @@ def plugin_device(env, programs, root, scratch):
     config = os.path.join(root, "tests/data/golden/dlrm_plain/config.json")
     command = [os.path.join(programs, "train"), "--config", config, "--check", "--device", "cuda"]
     with open(scratch, "w+", encoding="utf-8", errors="replace") as out:
-        ended = run_limited(command, 60, out, env=env)
+        ended = run_limited(command, within(60), out, env=env)
         out.seek(0)
         text = out.read()
     found = re.search(r"^device memory, batch \d+: (.*)$", text, re.MULTILINE)

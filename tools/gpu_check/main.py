@@ -16,7 +16,7 @@ import machine
 import sanitizer
 import unit_tests
 from checks import Checks, Failed
-from processes import ENDING, signal_name
+from processes import ENDING, SLOW, signal_name
 from session import Session
 
 # What says most comes first: the minutes may end before the last.
@@ -50,6 +50,8 @@ def arguments(words):
                         help="only these files of the tests, also under compute-sanitizer: matmul_test,...")
     parser.add_argument("--minutes", metavar="N", type=float, default=9,
                         help="begin nothing after that many, the build included, and end what runs (default: 9)")
+    parser.add_argument("--slow", metavar="N", type=float, default=1,
+                        help="let each check take N times as long, on a busy machine (default: 1)")
     parser.add_argument("--out", metavar="DIR", help="folder of report.md, numbers (*.jsonl, *.txt) and logs.tar.gz "
                         "(default: $OUT, else build/gpu_check)")
     parser.add_argument("--results", metavar="FILE", help="add the report to this file too")
@@ -67,8 +69,9 @@ def arguments(words):
     unknown = [part for part in a.parts if part not in PARTS]
     if unknown or not a.parts:
         parser.error(f"--only: expected some of {','.join(PARTS)}, found '{a.only}'")
-    if a.minutes <= 0 or a.rows <= 0:
-        parser.error("--minutes and --rows: expected numbers above 0")
+    if a.minutes <= 0 or a.rows <= 0 or a.slow <= 0:
+        parser.error("--minutes, --rows and --slow: expected numbers above 0")
+    SLOW[0] = a.slow
     return a
 
 

@@ -5,6 +5,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+SLOW = [1]  # how often the times are that programs may take (--slow)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # of this program
 
 
@@ -16,6 +17,11 @@ class Ended:
 
     def how(self):
         return f"ended by {signal_name(-self.code)}" if self.code < 0 else f"exit code {self.code}"
+
+
+def within(seconds):
+    """The time that a program may take which takes at most so long on a machine with a GPU."""
+    return seconds * SLOW[0]
 
 
 def signal_name(number):
@@ -33,7 +39,7 @@ def end(process):
         except ProcessLookupError:
             break
         try:
-            process.wait(5)  # a process inside a driver that hangs may outlive even SIGKILL
+            process.wait(within(5))  # a process inside a driver that hangs may outlive even SIGKILL
         except subprocess.TimeoutExpired:
             pass
 
@@ -66,7 +72,7 @@ def output_of(command, limit=20, env=None):
     """What a program prints on standard output; "" where it is missing, fails or takes too long."""
     try:
         done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, errors="replace", timeout=limit, env=env, check=False)
+                              text=True, errors="replace", timeout=within(limit), env=env, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

@@ -4,7 +4,7 @@ import re
 
 from build import TEST_PROGRAMS
 from checks import Failed
-from processes import run_limited
+from processes import run_limited, within
 
 FIRST = "cuda_plugin_test"  # whether there is a plug-in and a GPU that computes
 LIMIT = 60                  # seconds for a file: many times what the slowest takes
@@ -14,7 +14,7 @@ def listed(session, program):
     """Names of the files of a program that have tests for a GPU; Catch2 makes tags of files."""
     listing = session.scratch(f"test_files_of_{program}")
     with open(listing, "wb") as out:
-        ended = run_limited([session.program(program), "-#", "--list-tags", "[gpu]"], 60, out, env=session.checks.env)
+        ended = run_limited([session.program(program), "-#", "--list-tags", "[gpu]"], within(60), out, env=session.checks.env)
     with open(listing, encoding="utf-8", errors="replace") as text:
         names = sorted(set(re.findall(r"\[#(\w+)\]", text.read())))
     if not names:

@@ -319,7 +319,7 @@ struct Machine {
   // When work on streams runs; $HLITE_EMULATED_STREAMS=late or random:SEED for a whole program.
   StreamOrder order = StreamOrder::kAtOnce;
   uint64_t seed = 1;      // of a whole program's random order
-  int stuck_ms = 120000;  // so long nothing happens while a thread waits: an error
+  int stuck_ms = 600000;  // so long nothing happens while a thread waits: an error
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, registered_blocks = 0;
   int graphs = 0;

@@ -109,7 +109,7 @@ ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer
 namespace hlite::emulation {
 struct NcclMachine {
   std::string fault;                // the environment's variable, before any test changes it
-  int init_ms = 120000;             // so long a blocking initialisation waits for other ranks
+  int init_ms = 600000;             // so long a blocking initialisation waits for other ranks
   bool several_ranks_a_gpu = true;  // NCCL_MULTI_RANK_GPU_ENABLE
   bool installed = true;            // $HLITE_EMULATED_NCCL=0: the loader does not find it
   std::string missing_function;     // that the loader does not find in it

@@ -20,7 +20,7 @@
 namespace hlite::emulation {
 namespace {
 
-constexpr std::chrono::seconds kEnding{60};
+constexpr std::chrono::seconds kEnding{600};
 constexpr uint64_t kMaxBytes = uint64_t{1} << 32;  // of a message
 
 sockaddr_in socket_address(const NcclAddress& address) {

@@ -53,7 +53,7 @@ std::vector<StreamHandle> StreamQueues::list_;
 std::atomic<int>& elsewhere_ms() {
   static std::atomic<int> ms = [] {
     const char* const text = std::getenv("HLITE_EMULATED_ELSEWHERE_MS");
-    return text ? std::atoi(text) : 120000;
+    return text ? std::atoi(text) : 600000;
   }();
   return ms;
 }

@@ -35,7 +35,8 @@ class GpuCheckRun {
     if (chmod(path.c_str(), 0755) != 0) throw std::runtime_error("cannot chmod " + path);
   }
 
-  // The command line; `variables` are NAME=VALUE.
+  // The command line; `variables` are NAME=VALUE. Unless the arguments say otherwise, a run and its
+  // checks may take hours: their own limits are those of a quiet machine with a GPU.
   [[nodiscard]] std::vector<std::string> command(const std::vector<std::string>& arguments,
                                                  const std::vector<std::string>& variables = {},
                                                  const std::string& script = HLITE_SOURCE_DIR
@@ -49,7 +50,7 @@ class GpuCheckRun {
         "LD_LIBRARY_PATH",
         "PATH=" + (folder_ / "path") + ":" + (path ? path : "/usr/bin:/bin")};
     words.insert(words.end(), variables.begin(), variables.end());
-    words.insert(words.end(), {"bash", script});
+    words.insert(words.end(), {"bash", script, "--minutes", "600", "--slow", "30"});
     words.insert(words.end(), arguments.begin(), arguments.end());
     return words;
   }

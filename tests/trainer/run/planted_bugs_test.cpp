@@ -44,6 +44,7 @@ class PlantedRuns {
   // In a process of its own: what goes wrong may write anywhere, or wait for ever.
   [[nodiscard]] Trial run(const Planted& planted, uint64_t seed) const {
     const std::string said = files_ / "said";
+    write_text(said, "");
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) _exit(run_here(planted, seed, said) ? 0 : 1);
@@ -62,7 +63,6 @@ class PlantedRuns {
     emulation::machine().order =
         seed == 0 ? emulation::StreamOrder::kLate : emulation::StreamOrder::kRandom;
     emulation::StreamQueues::begin_order(seed);
-    write_text(said, "");
     emulation::plant(planted);
     const GpuRun run = runs_.train(changes_);
     write_text(said, emulation::left_out());
