@@ -1,6 +1,6 @@
 # Finds the library that multiplies matrices and defines the target hlite::gemm.
 # oneDNN is preferred (fastest measured); OpenBLAS is the fallback. Debian's dnnl CMake package needs
-# OpenCL headers, so the library is looked for by hand. Sets HLITE_GEMM_ONEDNN.
+# OpenCL headers, so the library is looked for by hand. Sets HLITE_GEMM_ONEDNN, and with it DNNL_SONAME.
 set(HLITE_GEMM AUTO CACHE STRING "GEMM library: AUTO, ONEDNN or OPENBLAS")
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
 find_library(DNNL_LIBRARY dnnl)
@@ -12,6 +12,13 @@ if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND NOT HLITE_GEMM STREQUAL OPENBLAS)
   set(HLITE_GEMM_ONEDNN 1)
   set(Gemm_LIBRARY ${DNNL_LIBRARY})
   set(Gemm_INCLUDE_DIR ${DNNL_INCLUDE_DIR})
+  # The name that a system without development files has it by: libdnnl.so.2 on Debian 12, libdnnl.so.3.6 on Debian 13.
+  execute_process(COMMAND ${CMAKE_READELF} -d ${DNNL_LIBRARY} OUTPUT_VARIABLE dnnl_header)
+  if(dnnl_header MATCHES "SONAME[^[]*\\[([^]]+)\\]")
+    set(DNNL_SONAME ${CMAKE_MATCH_1})
+  else()
+    get_filename_component(DNNL_SONAME ${DNNL_LIBRARY} NAME)
+  endif()
 elseif(OPENBLAS_LIBRARY AND OPENBLAS_INCLUDE_DIR AND NOT HLITE_GEMM STREQUAL ONEDNN)
   set(HLITE_GEMM_ONEDNN 0)
   set(Gemm_LIBRARY ${OPENBLAS_LIBRARY})

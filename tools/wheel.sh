@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Builds a wheel that installs where there is nothing but Python: the programs, the Python package, the plug-ins and the
-# libraries that they need. It fits one minor version of Python, and systems whose C library is this one's or later.
+# libraries that they need. It fits one minor version of Python, and systems whose C library is this one's or later. Where
+# nvcc is found there is a second one, hugectr_lite_cuda, with the CUDA plug-in.
 #
-#   tools/wheel.sh [--python PYTHON] [--out FOLDER] [--build FOLDER] [--define NAME=VALUE]...
+#   tools/wheel.sh [--no-setup] [--python PYTHON] [--out FOLDER] [--build FOLDER] [--define NAME=VALUE]...
 #
+#   --no-setup        do not install what building needs (tools/setup.sh)
 #   --python PYTHON   the Python that it is for, with its headers (default: /usr/bin/python3)
 #   --out FOLDER      where it goes (default: dist)
 #   --build FOLDER    of CMake (default: build/wheel-<Python>)
@@ -14,11 +16,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { echo "wheel.sh: $*" >&2; exit 2; }
-usage() { sed -n '2,14s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; }
 
-python=/usr/bin/python3 out=dist build='' defines=()
+setup=1 python=/usr/bin/python3 out=dist build='' defines=()
 while [ $# -gt 0 ]; do
   case "$1" in
+    --no-setup) setup=0; shift ;;
     --python) python=${2:?--python needs a program}; shift 2 ;;
     --out) out=${2:?--out needs a folder}; shift 2 ;;
     --build) build=${2:?--build needs a folder}; shift 2 ;;
@@ -27,6 +30,9 @@ while [ $# -gt 0 ]; do
     *) echo "wheel.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
   esac
 done
+if [ "$setup" = 1 ]; then
+  tools/setup.sh --programs --mpi --python --parquet
+fi
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))') || fail "cannot run the Python $python"
 [ -f "$headers/Python.h" ] || fail "expected the headers of $python in $headers, found none (tools/setup.sh installs Debian's)"
 build=${build:-build/wheel-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')}
@@ -36,13 +42,12 @@ grep -q "pyarrow==$arrow\.\*" pyproject.toml || fail "expected pyarrow==$arrow.*
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-# The same files have the same times in every wheel of a commit.
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
-export SOURCE_DATE_EPOCH
 "$python" -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r tools/wheel.txt
 export PATH="$work/venv/bin:$PATH"
 
+# The compiler by the name that other builds call it by, which ccache knows its files by.
+export CC=${CC:-cc} CXX=${CXX:-c++}
 "$work/venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$work/plain" . \
   --config-settings "build-dir=$build" --config-settings cmake.define.HLITE_WITH_GRPC=OFF \
   --config-settings cmake.define.HLITE_WITH_PARQUET=ON "${defines[@]}" || fail "cannot build"
@@ -93,8 +98,37 @@ if command -v dpkg >/dev/null; then
   ldd "$build"/bin/train "$build"/bin/serve "$onednn" | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p' | sort -u >"$work/libraries"
   for library in $onednn $(cat "$work/libraries"); do keep_licence "$library"; done
 fi
+
+# pack <folder>: the wheel of its files, in $out. The same files have the same times in every wheel of a commit; the compiler
+# did not hear of that, as ccache would not know any of its files again.
+pack() {
+  SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)} \
+    wheel pack --dest-dir "$out" "$1" >"$work/log"
+  local file
+  file=$out/$(sed -n 's/.*\/\(hugectr_lite[^ ]*\.whl\).*/\1/p' "$work/log")
+  [ -f "$file" ] || fail "expected a wheel in $out, found: $(cat "$work/log")"
+  echo "$file: $(du -b "$file" | awk '{ printf "%.1f MB", $1 / 1e6 }')"
+}
 mkdir -p "$out"
-wheel pack --dest-dir "$out" "$files" >"$work/log"
-file=$out/$(sed -n 's/.*\/\(hugectr_lite-[^ ]*\.whl\).*/\1/p' "$work/log")
-[ -f "$file" ] || fail "expected a wheel in $out, found: $(cat "$work/log")"
-echo "$file: $(du -b "$file" | awk '{ printf "%.1f MB", $1 / 1e6 }')"
+# The CUDA plug-in is a wheel of its own, for any Python, that adds a file to the package's folder: 10 MB of 45, and most
+# machines have no GPU.
+if [ -f "$files/hugectr_lite/libhlite_cuda.so" ]; then
+  version=$(sed -n 's/^Version: //p' "$files"/*.dist-info/METADATA)
+  more=$work/cuda/hugectr_lite_cuda-$version
+  mkdir -p "$more/hugectr_lite" "$more/hugectr_lite_cuda-$version.dist-info/licenses"
+  mv "$files/hugectr_lite/libhlite_cuda.so" "$more/hugectr_lite/"
+  cp LICENSE "$more/hugectr_lite_cuda-$version.dist-info/licenses/"
+  sed 's/^Tag: [^-]*-[^-]*-/Tag: py3-none-/; s/^Generator: .*/Generator: tools\/wheel.sh/' "$files"/*.dist-info/WHEEL \
+    >"$more/hugectr_lite_cuda-$version.dist-info/WHEEL"
+  cat >"$more/hugectr_lite_cuda-$version.dist-info/METADATA" <<END
+Metadata-Version: 2.1
+Name: hugectr_lite_cuda
+Version: $version
+Summary: The CUDA plug-in of hugectr_lite
+License: Apache-2.0
+Requires-Dist: hugectr_lite[cuda]==$version
+
+END
+  pack "$more"
+fi
+pack "$files"

@@ -2,7 +2,6 @@
 #include "hugectr_lite/ops/onednn.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <string>
 
@@ -22,14 +21,13 @@ void find(void* library, const char* name, Function& function) {
 OneDnn load_onednn() {
   // Where plug-ins lie, as a wheel has it there, or the loader's own choice: a program may run on
   // another machine than it was built on.
-  const std::string name = fmt::format("libdnnl.so.{}", DNNL_VERSION_MAJOR);
-  void* library = dlopen(plugin_file(name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(plugin_file(HLITE_ONEDNN_SONAME).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = loader_error();
     library = dlopen(HLITE_ONEDNN_FILE, RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
-      raise("cannot load oneDNN, which multiplies matrices: {}; install libdnnl{}", reason,
-            DNNL_VERSION_MAJOR);
+      raise("cannot load oneDNN, which multiplies matrices: {}; install the package that has {}",
+            reason, HLITE_ONEDNN_SONAME);
   }
   OneDnn found;
   find(library, "dnnl_sgemm", found.sgemm);

@@ -2,9 +2,9 @@
 # Installs a wheel of tools/wheel.sh in a new Debian that has nothing but Python, and goes from a CSV file to a served
 # probability, then to DataFrames, another client and Parquet.
 #
-#   tests/python/wheel_check.sh [debian12|debian13] [--cuda] [--root FOLDER] WHEEL
+#   tests/python/wheel_check.sh [debian12|debian13] [--cuda CUDA_WHEEL] [--root FOLDER] WHEEL
 #
-#   --cuda          also what `pip install hugectr_lite[cuda]` brings, 1 GB: no GPU is needed to find it
+#   --cuda WHEEL    also the wheel hugectr_lite_cuda, which brings 1 GB of NVIDIA's: no GPU is needed to find it
 #   --root FOLDER   keep the root, or use the one that is there (tests/fresh_root.sh)
 #
 # As root. Exits with an error as soon as anything is not as the documentation says.
@@ -17,7 +17,7 @@ distribution=debian12 cuda='' root=''
 while [ $# -gt 0 ]; do
   case "$1" in
     debian12 | debian13) distribution=$1; shift ;;
-    --cuda) cuda=--cuda; shift ;;
+    --cuda) cuda=${2:?--cuda needs a wheel}; shift 2 ;;
     --root) root=${2:?--root needs a folder}; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     -*) echo "wheel_check.sh: unknown argument '$1'" >&2; usage >&2; exit 2 ;;
@@ -34,5 +34,6 @@ fi
   sh -c 'apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-venv >/dev/null'
 rm -rf "$root/check"
 mkdir "$root/check"
-cp "$1" "$tests/python/wheel_check.py" "$tests/../docs/python.md" "$tests"/data/adult/*.gz "$root/check"
-"$tests/fresh_root.sh" "$distribution" --root "$root" --bare python3 /check/wheel_check.py $cuda "/check/$(basename "$1")"
+cp "$1" ${cuda:+"$cuda"} "$tests/python/wheel_check.py" "$tests/../docs/python.md" "$tests"/data/adult/*.gz "$root/check"
+"$tests/fresh_root.sh" "$distribution" --root "$root" --bare python3 /check/wheel_check.py "/check/$(basename "$1")" \
+  ${cuda:+"/check/$(basename "$cuda")"}
