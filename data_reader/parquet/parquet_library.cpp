@@ -12,8 +12,8 @@ const OpenedPlugin& opened() {
        .library = kLibraryName,
        .entry = kEntryName,
        .variable = "HLITE_PARQUET_LIBRARY",
-       .advice = "reading Parquet needs Arrow C++: tools/setup.sh --parquet fetches it; then "
-                 "configure and build again",
+       .advice = "reading Parquet needs Arrow C++: pip install 'hugectr_lite[parquet]' or, for a "
+                 "build of your own, tools/setup.sh --parquet, then configure and build again",
        .version = kInterfaceVersion});
   return once;
 }

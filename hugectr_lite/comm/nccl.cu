@@ -79,7 +79,8 @@ Library load_nccl() {
                     nccl.file +
                     (named && *named ? " (HLITE_NCCL_LIBRARY)"
                                      : " on the loader's path (LD_LIBRARY_PATH, "
-                                       "ldconfig); HLITE_NCCL_LIBRARY names another") +
+                                       "ldconfig); HLITE_NCCL_LIBRARY names another, and pip "
+                                       "install 'hugectr_lite[cuda]' brings one") +
                     "; " + loader_error());
   find(library, nccl, "ncclGetVersion", &nccl.get_version);
   if (nccl.get_version(&nccl.version) != kSuccess || nccl.version < kOldest)

@@ -44,7 +44,8 @@ CudaPlugin CudaPlugin::load() {
   CudaPlugin plugin = load_from(file);
   if (!plugin.loaded() && file == kLibraryName)
     plugin.reason_ = fmt::format(
-        "the CUDA plug-in {} is not in {}, and the loader's path offers none that fits: {}",
+        "the CUDA plug-in {} is not in {}, and the loader's path offers none that fits: {} (for "
+        "programs of pip: pip install hugectr_lite_cuda)",
         kLibraryName, fmt::join(plugin_folders(), " or "), plugin.reason_);
   return plugin;
 }

@@ -63,10 +63,12 @@ OpenedPlugin open_plugin(const PluginNames& names) {
     return open_library(names, path);
   const std::string file = plugin_file(names.library);
   OpenedPlugin opened = open_library(names, file);
+  // The loader's path may have one that lacks a library of its own: its words say which.
   if (!opened.table && file == names.library)
-    opened.reason =
-        fmt::format("the {} plug-in {} is neither in {} nor on the loader's path; {}", names.name,
-                    names.library, fmt::join(plugin_folders(), " or "), names.advice);
+    opened.reason = fmt::format(
+        "the {} plug-in is not in {}, and the loader's path offers none that "
+        "fits: {}",
+        names.name, fmt::join(plugin_folders(), " or "), opened.reason);
   return opened;
 }
 

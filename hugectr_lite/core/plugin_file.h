@@ -1,4 +1,6 @@
-// Plug-ins lie next to the program or, for the Python module, next to its shared object.
+// Plug-ins lie next to the program or, for the Python module, next to its shared object. What pip
+// installs has them in the package's folder alone: that is on the path that its programs carry for
+// the loader (RUNPATH, hugectr_lite/python/CMakeLists.txt).
 #pragma once
 
 #include <cstdint>

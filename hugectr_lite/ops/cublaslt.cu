@@ -18,7 +18,9 @@ void* open_library(const std::string& name) {
   if (void* library = dlopen((kToolkit + name).c_str(), RTLD_LAZY | RTLD_LOCAL)) return library;
   throw CudaError("cannot load cuBLASLt, which multiplies matrices on the GPU: looked for " + name +
                   " on the loader's path (LD_LIBRARY_PATH, ldconfig) and in " + kToolkit + "; " +
-                  why + "; it comes with the CUDA toolkit (package libcublas)");
+                  why +
+                  "; it comes with the CUDA toolkit (package libcublas) or by pip install "
+                  "'hugectr_lite[cuda]'");
 }
 
 template <typename Pointer>

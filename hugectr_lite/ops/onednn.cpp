@@ -2,7 +2,6 @@
 #include "hugectr_lite/ops/onednn.h"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 #include <string>
 #include <string_view>
@@ -21,10 +20,10 @@ void find(void* library, const char* name, Function& function) {
 }
 
 OneDnn load_onednn() {
-  // The loader's own choice first, because a program may run on another machine than it was built
-  // on.
+  // Where plug-ins lie, as a wheel has it there, or the loader's own choice: a program may run on
+  // another machine than it was built on.
   const std::string name = HLITE_ONEDNN_NAME;
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(plugin_file(name).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const std::string reason = loader_error();
     library = dlopen(HLITE_ONEDNN_FILE, RTLD_NOW | RTLD_LOCAL);

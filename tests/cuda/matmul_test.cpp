@@ -65,9 +65,10 @@ TEST_CASE("cuBLASLt is opened by name when it is first needed") {
 TEST_CASE("an absent cuBLASLt is an error that says where it was looked for") {
   const Library library;
   library->installed = false;
-  check_contains(message_of<CudaError>([] { (void)ops::gpu::load_cublaslt(); }),
-                 {"cannot load cuBLASLt", "libcublasLt.so.13", "loader's path",
-                  "/usr/local/cuda/lib64/", "cannot open shared object file", "CUDA toolkit"});
+  check_contains(
+      message_of<CudaError>([] { (void)ops::gpu::load_cublaslt(); }),
+      {"cannot load cuBLASLt", "libcublasLt.so.13", "loader's path", "/usr/local/cuda/lib64/",
+       "cannot open shared object file", "CUDA toolkit", "pip install 'hugectr_lite[cuda]'"});
   CHECK(library->opened.find("/usr/local/cuda/lib64/libcublasLt.so.13 ") != std::string::npos);
   library->installed = true;
   library->missing_function = "cublasLtMatmulAlgoCheck";

@@ -28,7 +28,8 @@ TEST_CASE(
     const NcclScope nccl;
     emulation::nccl_machine().installed = false;
     check_contains(message_on_nodes(join),
-                   {"cannot load NCCL", "libnccl.so.2", "HLITE_NCCL_LIBRARY"});
+                   {"cannot load NCCL", "libnccl.so.2", "HLITE_NCCL_LIBRARY",
+                    "pip install 'hugectr_lite[cuda]'"});
     emulation::nccl_machine().installed = true;
     emulation::nccl_machine().version = 22707;
     check_contains(message_on_nodes(join), {"libnccl.so.2 is NCCL 2.27.7", "expected 2.28.9"});
