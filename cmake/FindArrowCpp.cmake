@@ -36,7 +36,9 @@ if(NOT ArrowCpp_MISSING)
     target_link_libraries(hlite::arrow INTERFACE ${PARQUET_LIBRARY} ${ARROW_LIBRARY})
   endif()
   hlite_require_links(ArrowCpp_MISSING HLITE_ARROW_LINKS "Arrow C++" hlite::arrow [[
-#include <arrow/buffer.h>
+#include <arrow/memory_pool.h>
 #include <parquet/file_reader.h>
-int main() { return parquet::ParquetFileReader::OpenFile("")->metadata()->num_rows() == arrow::default_memory_pool()->bytes_allocated(); }]])
+int main() {
+  return parquet::ParquetFileReader::OpenFile("")->metadata()->num_rows() == arrow::default_memory_pool()->bytes_allocated();
+}]])
 endif()
