@@ -6,7 +6,7 @@
 
 namespace hlite::embedding {
 
-TEST_CASE("rows are looked up and updated as the definition says") {
+TEST_CASE("rows are looked up and updated as the definition says", "[threads]") {
   const auto first = initial_values();
   comm::run_ranks(1, [&](comm::Communicator& world) {
     StepsOfRank rank(world, {});

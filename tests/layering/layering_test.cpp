@@ -321,6 +321,26 @@ TEST_CASE("headers have stems of their own, and names say what is inside") {
   CHECK(bad.empty());
 }
 
+// Of the folders that are built for ThreadSanitizer (tests/CMakeLists.txt).
+TEST_CASE("tests that start threads are seen by ThreadSanitizer") {
+  const std::regex starts(R"(\brun_ranks\(|\bstd::j?thread\b)");
+  std::vector<std::string> untagged;
+  size_t tagged = 0;
+  for (const std::string& path :
+       sources({"tests/core", "tests/comm", "tests/plan", "tests/embedding", "tests/data_reader",
+                "tests/trainer", "tests/tools"})) {
+    const std::string text = content(path);
+    if (!path.ends_with("_test.cpp") || !std::regex_search(text, starts)) continue;
+    if (text.find("[threads]") == std::string::npos)
+      untagged.push_back(path);
+    else
+      ++tagged;
+  }
+  INFO("without a case of [threads]:" << list(untagged));
+  CHECK(untagged.empty());
+  CHECK(tagged > 15);
+}
+
 TEST_CASE("the tables of arrows have no cycle") {
   std::vector<Arrows> tables = {kArrows};
   for (const auto& [folder, inner] : kInnerArrows) tables.push_back(inner);
