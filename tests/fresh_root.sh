@@ -81,9 +81,8 @@ if [ "$bare" = 0 ]; then
   fi
 fi
 
-# In namespaces of its own: mounts and processes end with the command, however it ends.
+# In namespaces of its own: mounts and processes end with the command, and with this script, however they end.
 export root
-code=0
 unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
   while [ "$1" != -- ]; do
     mkdir -p "$root${1#* }"
@@ -96,5 +95,8 @@ unshare --mount --pid --fork --kill-child bash -euo pipefail -c '
   mount --rbind /sys "$root/sys"
   chroot "$root" ldconfig
   exec chroot "$root" env -i "$@"' fresh_root "${mounts[@]}" -- "${variables[@]}" \
-  bash -c 'cd /source && exec "$@"' fresh_root "$@" || code=$?
+  bash -c 'cd /source && exec "$@"' fresh_root "$@" <&0 &
+trap 'kill -KILL $! 2>/dev/null' INT TERM  # it blocks the others
+code=0
+wait $! || code=$?
 exit "$code"
