@@ -186,7 +186,7 @@ TEST_CASE("a fused ReLU keeps NaN or makes 0 of it, and nothing else", "[gpu]") 
 }
 
 TEST_CASE("what is not finite is found among the weights, whatever a fused ReLU makes of it",
-          "[gpu]") {
+          "[gpu][slow]") {
   check_faults(nullptr, "fp32");
   for (const CudaBackend& backend : cuda_backends())
     for (const bool keeps : {false, true}) {

@@ -118,7 +118,7 @@ class FailingQueue final : public IoQueue {
 
 }  // namespace
 
-TEST_CASE("a log of rows gives back what was put last, whatever was moved") {
+TEST_CASE("a log of rows gives back what was put last, whatever was moved", "[slow]") {
   const TemporaryDirectory folder;
   for (const int64_t bytes : {4, 64, 148, 512, 4096, 5000}) {
     INFO("records of " << bytes);

@@ -96,7 +96,8 @@ constexpr const char* kHashTables =
 
 }  // namespace
 
-TEST_CASE("a snapshot written in the background equals the checkpoint of a run that ends there") {
+TEST_CASE("a snapshot written in the background equals the checkpoint of a run that ends there",
+          "[slow]") {
   const std::string four_ranks = gpu("[[0,1],[2,3]]"),
                     hash_layer = "layers.emb.type=DistributedSlotSparseEmbeddingHash";
   const std::vector<Words> cases = {

@@ -25,7 +25,8 @@ std::map<std::string, double> bytes_of(const nlohmann::json& traffic, const char
 }  // namespace
 
 // A partial last batch, of which some ranks have no part, evaluations, everything that has state.
-TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists", "[no-asan]") {
+TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists",
+          "[no-asan][slow]") {
   const SmallRun run;
   for (const char* rows : {"[[0,1]]", "[[0,1,2,3]]", "[[0,1],[2,3]]"}) {
     INFO(rows);

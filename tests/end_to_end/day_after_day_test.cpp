@@ -131,7 +131,7 @@ std::vector<Changes> kinds() {
 
 }  // namespace
 
-TEST_CASE("the run of the next day is that of tables which were padded by hand") {
+TEST_CASE("the run of the next day is that of tables which were padded by hand", "[slow]") {
   const TwoDays days;
   const std::vector<int64_t> rows = days.rows("day_2");
   REQUIRE(rows[0] > days.rows("day_1")[0]);
@@ -202,7 +202,7 @@ TEST_CASE("a run that is interrupted on the next day goes on there") {
   }
 }
 
-TEST_CASE("tables on a disk grow as tables in memory do") {
+TEST_CASE("tables on a disk grow as tables in memory do", "[slow]") {
   const TwoDays days;
   for (const std::string& topology : daily_topologies()) {
     INFO(topology);

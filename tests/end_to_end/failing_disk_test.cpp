@@ -207,7 +207,7 @@ TEST_CASE("training with rows on a disk that fails says why and leaves its last 
 }
 
 TEST_CASE("a GPU's training with rows on a disk that fails or is killed goes on as a CPU's does",
-          "[release-only]") {
+          "[release-only][slow]") {
   DiskRun run(/*on_gpu=*/true);
   std::map<std::string, long> calls = run.count_calls();
   run.check_in_memory();

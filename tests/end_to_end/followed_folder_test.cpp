@@ -65,7 +65,8 @@ class Stream : public DailyFolder {
 
 }  // namespace
 
-TEST_CASE("a folder is trained on as one file would be, each file scored before it", "[follow]") {
+TEST_CASE("a folder is trained on as one file would be, each file scored before it",
+          "[follow][slow]") {
   for (const std::string& topology : daily_topologies()) {
     INFO(topology);
     const Stream stream;
@@ -194,7 +195,7 @@ Changes resumed_from_newest(const DailyFolder& folder) {
 }  // namespace
 
 TEST_CASE("ten days are the same in one run, in ten, and in runs that are killed twenty times",
-          "[follow]") {
+          "[follow][slow]") {
   constexpr int kDays = 10;
   for (const std::string& topology : {daily_topologies()[0], daily_topologies()[1]}) {
     INFO(topology);

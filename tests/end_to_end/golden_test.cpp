@@ -17,7 +17,8 @@ TEST_CASE("the golden runs of the wider family are reproduced on one rank", "[no
     for (const int threads : {1, 2}) check_run(name, threads);
 }
 
-TEST_CASE("the golden runs of the wider family are reproduced on several ranks", "[no-tsan]") {
+TEST_CASE("the golden runs of the wider family are reproduced on several ranks",
+          "[no-tsan][slow]") {
   for (const char* name : kFamilyRuns)
     for (const char* ranks : {"[[0,1]]", "[[0,1,2,3]]"}) check_run(name, 2, {gpu(ranks)});
 }

@@ -62,7 +62,7 @@ TEST_CASE("GPUs of two processes train tables beyond their memory to the same bi
 }
 
 TEST_CASE("golden runs on the GPUs of two processes, by rails and flat, with graphs and without",
-          "[no-asan]") {
+          "[no-asan][slow]") {
   Golden run("dlrm_fused");
   for (const char* type : {"IB_NVLink_Hierarchical", "IB_NVLink"}) {
     INFO(type);

@@ -29,7 +29,7 @@ void train(const SmallRun& run, std::vector<std::string> arguments,
 
 }  // namespace
 
-TEST_CASE("golden runs with hashed tables", "[no-tsan]") {
+TEST_CASE("golden runs with hashed tables", "[no-tsan][slow]") {
   for (const char* type : kTypes)
     for (const char* ranks : {"[[0]]", "[[0,1]]", "[[0],[1,2,3]]"})
       check_run("dlrm_fused", 2,
@@ -91,7 +91,7 @@ TEST_CASE("hashed tables hold the trained rows of a full table") {
   }
 }
 
-TEST_CASE("a checkpoint of hashed tables resumes on any ranks") {
+TEST_CASE("a checkpoint of hashed tables resumes on any ranks", "[slow]") {
   const SmallRun run;
   const std::string rule =
       std::string("layers.emb.optimizer=") +

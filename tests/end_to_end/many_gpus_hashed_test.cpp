@@ -93,7 +93,7 @@ TEST_CASE("golden runs with hashed tables, on several GPUs", "[release-only]") {
 
 // Keys that are new to the tables in every batch, and several keys a slot where the data has them.
 TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by row",
-          "[release-only]") {
+          "[release-only][slow]") {
   for (const std::string& type : {kByKey, kBySlot})
     for (const char* optimizer :
          {R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,)"

@@ -8,7 +8,7 @@
 namespace hlite::test {
 
 TEST_CASE("golden runs on several GPUs, with graphs and without, and where ranks share a GPU",
-          "[release-only]") {
+          "[release-only][slow]") {
   Golden plain("dlrm_plain"), fused("dlrm_fused");
   const auto two = plain.weights(kFourGpus, "cuda", on_ranks("[[0,1]]"));
   check_weights(two, plain.expected());
@@ -22,7 +22,7 @@ TEST_CASE("golden runs on several GPUs, with graphs and without, and where ranks
                 fused.expected());
 }
 
-TEST_CASE("several GPUs train the same bits in every order of their work", "[release-only]") {
+TEST_CASE("several GPUs train the same bits in every order of their work", "[release-only][slow]") {
   Golden run("dlrm_fused");
   constexpr int kIterations = 6;  // eager, captured and launched again, on both sides
   const auto weights = [&](const Words& order, const char* rows) {
@@ -36,7 +36,7 @@ TEST_CASE("several GPUs train the same bits in every order of their work", "[rel
 }
 
 TEST_CASE("several GPUs with tables, rows, copies or a plan of shards, and several keys a slot",
-          "[release-only]") {
+          "[release-only][slow]") {
   const std::string one_hot = "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot";
   const auto hparam = [](const std::string& sharding) {
     return R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,"combiner":0,)"
@@ -165,7 +165,7 @@ TEST_CASE(
 
 // Copied rows, and batches of which some ranks have no part.
 TEST_CASE("batch statistics, penalties and clipping on several GPUs are those of the CPU's ranks",
-          "[release-only]") {
+          "[release-only][slow]") {
   const std::string at = "layers.emb.sparse_embedding_hparam.";
   const std::string global =
       R"({"type":"AdaGrad","update_type":"Global","adagrad_hparam":{"learning_rate":0.05,)"

@@ -157,7 +157,8 @@ void check_pytorch_losses(const json& run, const PytorchCase& how) {
 
 }  // namespace
 
-TEST_CASE("losses recorded in PyTorch are reproduced on the CPU, on one rank and on two") {
+TEST_CASE("losses recorded in PyTorch are reproduced on the CPU, on one rank and on two",
+          "[slow]") {
   const auto& runs = recorded_losses()["runs"];
   REQUIRE(!runs.empty());
   for (const auto& run : runs)

@@ -42,14 +42,14 @@ TEST_CASE("golden runs on the ranks of one node") {
   check_run("dlrm_plain", 2, {gpu("[[0,1]]"), communication("IB_NVLink")});
 }
 
-TEST_CASE("golden runs on nodes of one rank") {
+TEST_CASE("golden runs on nodes of one rank", "[slow]") {
   for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"}) {
     check_run("dlrm_fused", 2, {gpu("[[0],[1]]"), communication(type)});
     check_run("dlrm_plain", 2, {gpu("[[0],[1]]"), communication(type)});
   }
 }
 
-TEST_CASE("golden runs on nodes of several ranks", "[no-tsan]") {
+TEST_CASE("golden runs on nodes of several ranks", "[no-tsan][slow]") {
   for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"})
     for (const char* layout : {"LocalFirst", "NodeFirst"})
       check_run("dlrm_fused", 2,
@@ -57,7 +57,8 @@ TEST_CASE("golden runs on nodes of several ranks", "[no-tsan]") {
                  std::string("solver.device_layout=") + layout});
 }
 
-TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either kind", "[no-tsan]") {
+TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either kind",
+          "[no-tsan][slow]") {
   for (const char* algo : {"Oneshot", "NCCL"})
     for (const char* grouped : {"true", "false"})
       check_run("dlrm_fused", 2,
@@ -65,7 +66,7 @@ TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either ki
                  fmt::format(R"(all_reduce={{"algo":"{}","grouped":{}}})", algo, grouped)});
 }
 
-TEST_CASE("golden runs with each table on one rank") {
+TEST_CASE("golden runs with each table on one rank", "[slow]") {
   const Changes type = {
       "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
       R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,"combiner":0,)"
@@ -77,7 +78,7 @@ TEST_CASE("golden runs with each table on one rank") {
   }
 }
 
-TEST_CASE("golden runs with rows, copies of tables and a plan of shards", "[no-tsan]") {
+TEST_CASE("golden runs with rows, copies of tables and a plan of shards", "[no-tsan][slow]") {
   for (const char* sharding : {"row", "replicate", "auto"})
     check_run("dlrm_fused", 2,
               {gpu("[[0,1],[0,1]]"), "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
@@ -102,14 +103,14 @@ TEST_CASE("the golden run of batch 130 on five ranks") {
   check_run("dlrm_plain", 2, changes);
 }
 
-TEST_CASE("golden runs with lanes that overlap") {
+TEST_CASE("golden runs with lanes that overlap", "[slow]") {
   check_run("dlrm_fused", 2, {gpu("[[0,1]]"), "solver.enable_overlap=true"});
   check_run("dlrm_fused", 4,
             {gpu("[[0],[1]]"), communication("IB_NVLink"), "solver.enable_overlap=true",
              "layers.embedding.sparse_embedding_hparam.exchange_capacity=3"});
 }
 
-TEST_CASE("exchange buffers that are too small grow, and nothing is lost") {
+TEST_CASE("exchange buffers that are too small grow, and nothing is lost", "[slow]") {
   Changes changes = {gpu("[[0,1],[0,1]]"), communication("IB_NVLink_Hierarchical"),
                      "layers.embedding.sparse_embedding_hparam.exchange_capacity=3"};
   check_run("dlrm_fused", 2, changes);
@@ -118,7 +119,7 @@ TEST_CASE("exchange buffers that are too small grow, and nothing is lost") {
 }
 
 #ifdef HLITE_MPIRUN
-TEST_CASE("golden runs under mpirun") {
+TEST_CASE("golden runs under mpirun", "[slow]") {
   check_run("dlrm_fused", 1, {gpu("[[0],[1]]"), communication("IB_NVLink")}, 2);
   check_run("dlrm_fused", 1, {gpu("[[0],[1],[2],[3]]"), communication("IB_NVLink_Hierarchical")},
             4);
@@ -216,7 +217,8 @@ TEST_CASE("a process that is stopped in training is waited for, and named with t
 }
 #endif
 
-TEST_CASE("ranks train the same weights and states as one rank, partial batches included") {
+TEST_CASE("ranks train the same weights and states as one rank, partial batches included",
+          "[slow]") {
   const SmallRun run;
   const auto train = [&](const std::string& name, Changes changes) {
     changes.insert(changes.end(), {"solver.max_iter=40"});
@@ -278,7 +280,7 @@ TEST_CASE("frequent categories are taken from the data's manifest, else from bat
 }
 
 // Shuffled, with a partial last batch, some of whose ranks have no sample.
-TEST_CASE("batch normalisation is over the batch of all ranks") {
+TEST_CASE("batch normalisation is over the batch of all ranks", "[slow]") {
   const SmallRun run;
   write_text(run / "config.json", small_config_with_batch_norm());
   const auto train = [&](const std::string& ranks, const char* name) {
@@ -298,7 +300,7 @@ TEST_CASE("batch normalisation is over the batch of all ranks") {
   }
 }
 
-TEST_CASE("runs of one topology repeat bit for bit") {
+TEST_CASE("runs of one topology repeat bit for bit", "[slow]") {
   const SmallRun run;
   for (const char* ranks : {"[[0,1,2,3]]", "[[0,1],[2,3]]"}) {
     for (const char* name : {"a", "b"})
@@ -309,7 +311,8 @@ TEST_CASE("runs of one topology repeat bit for bit") {
   }
 }
 
-TEST_CASE("a checkpoint of four ranks resumes on four to the same bits, and on one and eight") {
+TEST_CASE("a checkpoint of four ranks resumes on four to the same bits, and on one and eight",
+          "[slow]") {
   const SmallRun run;
   const std::string optimizer = GENERATE(
       as<std::string>{},

@@ -43,7 +43,8 @@ const char* const kOptimizers[] = {
 
 }  // namespace
 
-TEST_CASE("a sharded optimizer trains the bits of an unsharded one, each and by any route") {
+TEST_CASE("a sharded optimizer trains the bits of an unsharded one, each and by any route",
+          "[slow]") {
   ShardedRuns runs;
   for (const char* optimizer : kOptimizers) {
     INFO(optimizer);

@@ -46,7 +46,7 @@ std::map<std::string, DType> dtypes_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a run with tables in 16 bits repeats, on any threads and across a resume") {
+TEST_CASE("a run with tables in 16 bits repeats, on any threads and across a resume", "[slow]") {
   const auto type = [](const std::string& name, const std::string& hparam) {
     return Words{"layers.emb.type=" + name, "layers.emb.sparse_embedding_hparam={" + hparam +
                                                 R"("embedding_vec_size":4,"combiner":0})"};

@@ -18,7 +18,8 @@ double gigabytes_in(const std::string& change) {
 
 }  // namespace
 
-TEST_CASE("tables beyond memory: the same weights for every optimizer, at the least memory") {
+TEST_CASE("tables beyond memory: the same weights for every optimizer, at the least memory",
+          "[slow]") {
   for (const std::string& rule : kRules) {
     if (kSanitized && rule != kRules.back()) continue;
     INFO(rule);
@@ -41,7 +42,8 @@ TEST_CASE("tables beyond memory: the same weights for every optimizer, at the le
   }
 }
 
-TEST_CASE("tables beyond memory: hashed, localized and plain tables, one rank and several") {
+TEST_CASE("tables beyond memory: hashed, localized and plain tables, one rank and several",
+          "[slow]") {
   for (const Changes& kind : kinds_of_tables())
     for (const std::string ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
       if (kSanitized && ranks != "[[0,1]]") continue;
@@ -80,7 +82,7 @@ TEST_CASE("tables beyond memory in 16 bits: the same weights, and smaller record
 }
 
 TEST_CASE("tables beyond a GPU's memory: the same weights for every optimizer, at the least memory",
-          "[no-tsan]") {
+          "[no-tsan][slow]") {
   for (const std::string& rule : kRules) {
     if (kSanitized && rule != kRules.back()) continue;
     INFO(rule);
@@ -101,7 +103,7 @@ TEST_CASE("tables beyond a GPU's memory: the same weights for every optimizer, a
 }
 
 TEST_CASE("tables beyond GPUs' memory: every kind of table, on one and several, in any order",
-          "[release-only]") {
+          "[release-only][slow]") {
   for (const Changes& kind : kinds_of_tables())
     for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1,2,3]]", "[[0],[0]]"}) {
       INFO(fmt::format("{} on {}", fmt::join(kind, " "), ranks));

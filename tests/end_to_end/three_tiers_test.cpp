@@ -39,7 +39,8 @@ std::vector<Changes> kinds_in_three_tiers() {
 
 }  // namespace
 
-TEST_CASE("three tiers: the same weights for every optimizer, at the least memory", "[no-tsan]") {
+TEST_CASE("three tiers: the same weights for every optimizer, at the least memory",
+          "[no-tsan][slow]") {
   for (const std::string& rule : kRules) {
     if (kSanitized && rule != kRules.back()) continue;
     INFO(rule);
@@ -90,7 +91,8 @@ TEST_CASE("three tiers: a checkpoint has the rows that were trained, as that of 
   CHECK(rows < 345);
 }
 
-TEST_CASE("three tiers: every kind of table, in any order of a GPU's work", "[release-only]") {
+TEST_CASE("three tiers: every kind of table, in any order of a GPU's work",
+          "[release-only][slow]") {
   int seed = 0;
   for (const Changes& kind : kinds_in_three_tiers()) {
     INFO(fmt::format("{}", fmt::join(kind, " ")));

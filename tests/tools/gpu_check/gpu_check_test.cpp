@@ -16,7 +16,7 @@ void check_in_order(const std::string& text, const std::vector<std::string>& par
   }
 }
 
-TEST_CASE("a GPU check goes through all its parts to a complete report") {
+TEST_CASE("a GPU check goes through all its parts to a complete report", "[slow]") {
   const GpuCheckRun run;
   run.tool(
       "compute-sanitizer",

@@ -157,7 +157,7 @@ TEST_CASE("reading the loss of a run that never ends fails after HLITE_COMM_TIME
 }
 
 TEST_CASE("training on several GPUs is bitwise reproducible in 20 orders of their work",
-          "[release-only]") {
+          "[release-only][slow]") {
   const GpuRuns runs(4);
   struct Variant {
     const char* rows;
