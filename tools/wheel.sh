@@ -80,7 +80,7 @@ for file in "$files"/hugectr_lite/bin/*; do patchelf --print-rpath "$file"; done
 [ "$(wc -l <"$work/rpath")" = 1 ] || fail "expected one path for libraries in all programs, found $(cat "$work/rpath")"
 mkdir "$work/joined"
 wheel pack --dest-dir "$work/joined" "$files" >/dev/null
-auditwheel repair --wheel-dir "$work/repaired" --exclude 'libarrow.so.*' --exclude 'libparquet.so.*' \
+auditwheel repair --zip-compression-level 1 --wheel-dir "$work/repaired" --exclude 'libarrow.so.*' --exclude 'libparquet.so.*' \
   --exclude 'libmpi.so.*' "$work"/joined/*.whl >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "auditwheel refuses it"; }
 
 unpack "$work"/repaired/*.whl "$work/last"
