@@ -1,8 +1,10 @@
 #include "hugectr_lite/comm/mpi_communicator.h"
 
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -42,9 +44,21 @@ constexpr std::chrono::milliseconds kLongWait{50};
 // others before they report the same. A rank that waits for one of its own process comes before.
 constexpr std::chrono::milliseconds kBetweenProcesses{500};
 
+// Returns when mpirun has taken what was printed, from the other end of a pipe: it may drop what is
+// left there when it ends a job.
+void wait_for_reader(int file) {
+  constexpr int kMaxWaits = 60'000;
+  struct stat status {};
+  if (fstat(file, &status) != 0 || !S_ISFIFO(status.st_mode)) return;
+  int left = 0;
+  for (int i = 0; i < kMaxWaits && ioctl(file, FIONREAD, &left) == 0 && left > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 [[noreturn]] void end_all(const std::string& reason) {
   std::fprintf(stderr, "%s\n", reason.c_str());
   std::fflush(stderr);
+  wait_for_reader(STDERR_FILENO);
   MPI_Abort(MPI_COMM_WORLD, kExitDevice);
   std::_Exit(kExitDevice);
 }
