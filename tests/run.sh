@@ -9,12 +9,13 @@
 #   tests/run.sh --fuzz [S]     the fuzz targets, S seconds each (default 300; needs clang++)
 #
 #   --no-setup                  do not look for missing packages
-#   --all-parts                 an optional part that cannot be built is an error, and so is a test that is skipped
+#   --all-parts                 whatever cannot be built or tested for want of a package is an error, and so is a test that is
+#                               skipped
 #
 # At the end it prints the seconds of each phase, also to build/phases.tsv, and the hits of the compiler cache.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0"; }
 
 mode='' setup=1 all_parts=0 fuzz_seconds=300
 while [ $# -gt 0 ]; do
@@ -56,10 +57,16 @@ choose_parts() {
   if command -v mold >/dev/null; then
     for kind in EXE SHARED MODULE; do options+=("-DCMAKE_${kind}_LINKER_FLAGS=-fuse-ld=mold"); done
   fi
-  if [ "$all_parts" = 1 ]; then options+=(-DHLITE_WITH_MPI=ON -DHLITE_WITH_GRPC=ON -DHLITE_WITH_PARQUET=ON); fi
+  [ "$all_parts" = 1 ] || return 0
+  for tool in ccache mold; do
+    command -v "$tool" >/dev/null || { echo "run.sh: expected $tool, as --all-parts is given (tools/setup.sh installs it)" >&2; exit 1; }
+  done
+  options+=(-DHLITE_WITH_MPI=ON -DHLITE_WITH_GRPC=ON -DHLITE_WITH_PARQUET=ON -DHLITE_ALL_TESTS=ON)
 }
 configure_preset() {
-  cmake --preset "$1" "${options[@]}" -DHLITE_SKIPPED_TESTS= "${@:2}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
+  local python=AUTO
+  if [ "$all_parts" = 1 ] && [ "$1" != tsan ]; then python=ON; fi
+  cmake --preset "$1" "${options[@]}" "-DHLITE_WITH_PYTHON=$python" -DHLITE_SKIPPED_TESTS= "${@:2}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
   grep -E '(plug-in|module): ' "build/$1.configure.log"
 }
 run_tests() {
@@ -94,7 +101,9 @@ check_format() {
   if [ "$setup" = 1 ] && [ -n "$(tools/setup.sh --list --format)" ]; then tools/setup.sh --format; fi
   case "$(clang-format --version 2>/dev/null)" in
     *' version 14.'*) tools/format.sh --check ;;
-    *) echo "no clang-format 14: formatting is not checked" ;;
+    *)
+      echo "no clang-format 14: formatting is not checked"
+      [ "$all_parts" = 0 ] || [ -z "$(tools/setup.sh --list --format)" ] ;;
   esac
 }
 print_phases() {
