@@ -19,8 +19,9 @@ using test::write_parquet_files;
 
 namespace {
 
-std::unique_ptr<BatchSource> open(const NormShape& shape, const std::string& path, int64_t batch,
-                                  const SourceOptions& options = {}, int64_t threads = 2) {
+std::unique_ptr<BatchSource> open_parquet(const NormShape& shape, const std::string& path,
+                                          int64_t batch, const SourceOptions& options = {},
+                                          int64_t threads = 2) {
   config::DataConfig config = parquet_config(shape);
   config.num_workers = threads;
   return open_source(config, path, Split::kTrain, batch, shape.slot_rows, options);
@@ -40,7 +41,7 @@ TEST_CASE("Parquet files are one sequence of batches, however cut into files and
       const int64_t n = total(files);
       for (const int64_t batch : {1, 7, 64, 1000}) {
         if (batch == 1 && n > 100) continue;
-        const auto source = open(shape, list, batch, {}, batch == 7 ? 3 : 1);
+        const auto source = open_parquet(shape, list, batch, {}, batch == 7 ? 3 : 1);
         INFO("batch " << batch << ", files " << files.size() << ", row groups of " << group);
         test::check_epochs(*source, shape, n, batch);
       }
@@ -53,7 +54,7 @@ TEST_CASE("a Parquet reader goes on anywhere, and ends when it does not repeat",
   const NormShape shape{.hotness = {2, 1, 5}};
   const std::string list = write_parquet_files(folder, shape, {30, 0, 11, 60}, 17);
   test::check_starts_and_ends(shape, 101, 8, 3, [&](const SourceOptions& options) {
-    return open(shape, list, 8, options, 3);
+    return open_parquet(shape, list, 8, options, 3);
   });
 }
 
@@ -62,11 +63,12 @@ TEST_CASE("shards of Parquet batches are the whole", "[threads]") {
   const NormShape shape;
   const std::string list = write_parquet_files(folder, shape, {17, 33}, 5);
   // The last batch has 2 samples, none of them the third shard's.
-  test::check_shards(shape, 50, 12,
-                     [&](const SourceOptions& options) { return open(shape, list, 12, options); });
+  test::check_shards(shape, 50, 12, [&](const SourceOptions& options) {
+    return open_parquet(shape, list, 12, options);
+  });
   // A shard that never has a row.
   const std::string one = write_parquet_files(folder, shape, {2}, 1);
-  const auto source = open(shape, one, 12, {.shard = {2, 3}});
+  const auto source = open_parquet(shape, one, 12, {.shard = {2, 3}});
   for (int64_t p = 0; p < 5; ++p) CHECK(source->next().size == 0);
 }
 
@@ -74,7 +76,7 @@ TEST_CASE("how many samples of Parquet files are used", "[threads]") {
   const test::TemporaryDirectory folder;
   const NormShape shape;
   const std::string list = write_parquet_files(folder, shape, {10, 10}, 4);
-  const auto first = open(shape, list, 4, {.max_samples = 13});
+  const auto first = open_parquet(shape, list, 4, {.max_samples = 13});
   CHECK(first->samples() == 13);
   for (int64_t p = 0; p < 9; ++p) CHECK(next_is(*first, shape, p % 4 * 4, p % 4 == 3 ? 1 : 4));
   config::DataConfig config = parquet_config(shape);
@@ -85,7 +87,7 @@ TEST_CASE("how many samples of Parquet files are used", "[threads]") {
           open_source(config, list, Split::kEval, 4, shape.slot_rows);
         }) == list + ": expected 21 samples (eval_num_samples), found 20 in its files");
   write_parquet_files(folder, shape, {0, 0}, 4);
-  CHECK(message_of<DataError>([&] { open(shape, list, 4); }) ==
+  CHECK(message_of<DataError>([&] { open_parquet(shape, list, 4); }) ==
         list + ": expected at least one row, found none in 2 files");
 }
 
@@ -104,7 +106,7 @@ TEST_CASE("an error in a Parquet file comes after the batches before it, and sta
         ", column \"C1\", row 13: expected a key in [0, 49], as the table of slot 1 has 50 rows, "
         "found 50";
     for (const int64_t threads : {1, 3}) {
-      const auto source = open(shape, list, 10, {}, threads);
+      const auto source = open_parquet(shape, list, 10, {}, threads);
       bool exact = true;
       for (int64_t p = 0; p < 3; ++p) exact &= next_is(*source, shape, 10 * p, 10);
       CHECK(exact);
@@ -112,7 +114,7 @@ TEST_CASE("an error in a Parquet file comes after the batches before it, and sta
       CHECK(message_of<DataError>([&] { source->next(); }) == says);
       CHECK(source->position() == 3);
       // Another shard's rows are its own business.
-      const auto first_half = open(shape, list, 10, {.shard = {0, 5}}, threads);
+      const auto first_half = open_parquet(shape, list, 10, {.shard = {0, 5}}, threads);
       for (int64_t p = 0; p < 8; ++p) CHECK(next_is(*first_half, shape, p % 4 * 10, 2));
     }
   }
@@ -123,7 +125,7 @@ TEST_CASE("damaged Parquet files are refused with file, row group and column", "
   const NormShape shape;
   const auto refused = [&](const std::string& path) {
     return message_of<DataError>([&] {
-      const auto source = open(shape, path, 10);
+      const auto source = open_parquet(shape, path, 10);
       for (int i = 0; i < 10; ++i) source->next();
     });
   };
@@ -198,7 +200,7 @@ TEST_CASE("Parquet sets are cached and shuffled like others", "[threads]") {
   const auto cached = open_evaluation_source(config, list, 8, shape.slot_rows, 50, 8);
   for (int64_t p = 0; p < 14; ++p) CHECK(next_is(*cached, shape, p % 7 * 8, p % 7 == 6 ? 2 : 8));
 
-  const auto shuffled = open(shape, list, 8, {.seed = 3, .shuffle_samples = true});
+  const auto shuffled = open_parquet(shape, list, 8, {.seed = 3, .shuffle_samples = true});
   std::vector<int> seen(50);
   for (int64_t p = 0; p < 7; ++p) {
     const HostBatch& b = shuffled->next();

@@ -36,8 +36,7 @@ std::string reported(int ranks, int devices) {
   return log.text();
 }
 
-TEST_CASE("a run on several GPUs reports their links, and warns of slow ones",
-          "[release-only][threads]") {
+TEST_CASE("a run on several GPUs reports their links, and warns of slow ones", "[release-only]") {
   const std::string good = reported(4, 4);
   check_contains(
       good, {"4 ranks on GPUs 0 1 2 3: each reaches all others, over NVLink",
@@ -48,7 +47,7 @@ TEST_CASE("a run on several GPUs reports their links, and warns of slow ones",
                  {"warning", "6 of 6 pairs of GPUs reach each other over the bus (PCIe) only"});
 }
 
-TEST_CASE("for ranks that share one GPU only that is reported", "[threads]") {
+TEST_CASE("for ranks that share one GPU only that is reported") {
   const std::string text = reported(3, 1);
   check_contains(text, {"3 ranks on GPU 0: which they share"});
   CHECK(text.find("how ranks reach") == std::string::npos);

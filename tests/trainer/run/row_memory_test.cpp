@@ -80,7 +80,7 @@ TEST_CASE("auto keeps all rows in memory if they fit") {
   CHECK(tiers_of(machine.model(decision)).empty());
 }
 
-TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several", "[threads]") {
+TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several") {
   for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
     INFO(ranks);
     const Machine machine({gpu(ranks)});

@@ -77,7 +77,7 @@ std::vector<nlohmann::json> events_in(const std::string& metrics, const std::str
 
 }  // namespace
 
-TEST_CASE("a line's loss is the mean of all samples since the line before", "[threads]") {
+TEST_CASE("a line's loss is the mean of all samples since the line before") {
   auto all = cases();
   all.push_back({"two ranks whose lists grow",
                  nullptr,
@@ -117,7 +117,7 @@ TEST_CASE("a line's loss is the mean of all samples since the line before", "[th
   }
 }
 
-TEST_CASE("a run reports the share of keys that its key_policy replaced", "[threads]") {
+TEST_CASE("a run reports the share of keys that its key_policy replaced") {
   constexpr int64_t kRows = 200;  // of the third table, whose keys are below 300
   const auto share = [&](const std::string& records, int64_t samples) {
     int64_t outside = 0;
@@ -167,7 +167,7 @@ TEST_CASE("a run reports the share of keys that its key_policy replaced", "[thre
   CHECK(read_text(run / "m").find("replaced_share") == std::string::npos);
 }
 
-TEST_CASE("a trainer driven step by step gives the bits of one that runs", "[threads]") {
+TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
   for (const Case& c : cases()) {
     INFO(c.name);
     const SmallRun run;
@@ -206,8 +206,7 @@ TEST_CASE("a trainer driven step by step gives the bits of one that runs", "[thr
   }
 }
 
-TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that did not stop",
-          "[threads]") {
+TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that did not stop", "") {
   for (const Case& c : cases()) {
     INFO(c.name);
     const SmallRun run;
@@ -227,8 +226,7 @@ TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that d
   }
 }
 
-TEST_CASE("weights that are not finite on one rank alone end all ranks, with one message",
-          "[threads]") {
+TEST_CASE("weights that are not finite on one rank alone end all ranks, with one message", "") {
   const SmallRun run;
   const Case ranks{"two ranks", nullptr, {gpu("[[0,1]]")}};
   const auto config = config_of(run, ranks, {"solver.max_iter=9"});
@@ -260,7 +258,7 @@ TEST_CASE("weights that are not finite on one rank alone end all ranks, with one
   }
 }
 
-TEST_CASE("a trainer evaluates when asked, whatever the config's interval", "[threads]") {
+TEST_CASE("a trainer evaluates when asked, whatever the config's interval") {
   const SmallRun run;
   const Case one = cases()[0];
   const auto config = config_of(run, one, {"solver.eval_interval=0"});

@@ -58,7 +58,7 @@ EndReason to_end(TrainingLoop& loop) {
 
 }  // namespace
 
-TEST_CASE("the loop of a caller has the events and weights of a run", "[threads]") {
+TEST_CASE("the loop of a caller has the events and weights of a run") {
   for (const cuda::Backend* const gpu : {static_cast<const cuda::Backend*>(nullptr),
                                          static_cast<const cuda::Backend*>(&emulated_cuda())}) {
     INFO((gpu ? "a GPU" : "the CPU"));
@@ -104,7 +104,7 @@ TEST_CASE("the loop of a caller has the events and weights of a run", "[threads]
   }
 }
 
-TEST_CASE("a run ends for a reason", "[threads]") {
+TEST_CASE("a run ends for a reason") {
   const SmallRun run;
   const std::vector<std::string> early = {"solver.eval_interval=5",
                                           R"(solver.early_stop={"patience":1,"min_delta":0.9})",
@@ -153,7 +153,7 @@ TEST_CASE("a run ends for a reason", "[threads]") {
   CHECK(second.trainer.iteration() == 12);
 }
 
-TEST_CASE("a run needs data", "[threads]") {
+TEST_CASE("a run needs data") {
   const SmallRun run;
   Started started(run, {}, {.without_data = true, .quiet = true});
   started.trainer.start();
@@ -161,7 +161,7 @@ TEST_CASE("a run needs data", "[threads]") {
   check_contains(message_of<ConfigError>([&] { loop.begin(); }), {"expected data"});
 }
 
-TEST_CASE("training goes on from the last weights and states, wherever rows are", "[threads]") {
+TEST_CASE("training goes on from the last weights and states, wherever rows are") {
   const std::vector<std::string> tables[] = {
       {},
       {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
