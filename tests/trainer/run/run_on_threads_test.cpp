@@ -102,7 +102,8 @@ TEST_CASE("ranks that are threads train hashed, localized and replicated tables 
 TEST_CASE("tables on a disk are fetched and saved by threads to the bits of tables in memory",
           "[threads]") {
   const RunOnThreads run;
-  const Words changes = {kOneNode, "solver.batchsize=8", "solver.batchsize_eval=8"};
+  const Words changes = {kOneNode, "solver.batchsize=8", "solver.batchsize_eval=8",
+                         "layers.emb.optimizer.update_type=Local"};
   const std::string weights = run.train(changes);
   CHECK(run.train(changes + Words{run.least_memory(changes)}) == weights);
 }
