@@ -131,7 +131,8 @@ std::vector<Changes> kinds() {
 
 }  // namespace
 
-TEST_CASE("the run of the next day is that of tables which were padded by hand", "[slow]") {
+TEST_CASE("the run of the next day is that of tables which were padded by hand",
+          "[slow][release-only]") {
   const TwoDays days;
   const std::vector<int64_t> rows = days.rows("day_2");
   REQUIRE(rows[0] > days.rows("day_1")[0]);

@@ -18,7 +18,7 @@ TEST_CASE("the golden runs of the wider family are reproduced on one rank", "[no
 }
 
 TEST_CASE("the golden runs of the wider family are reproduced on several ranks",
-          "[no-tsan][slow]") {
+          "[no-tsan][slow][release-only]") {
   for (const char* name : kFamilyRuns)
     for (const char* ranks : {"[[0,1]]", "[[0,1,2,3]]"}) check_run(name, 2, {gpu(ranks)});
 }

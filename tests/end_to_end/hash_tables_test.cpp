@@ -29,7 +29,7 @@ void train(const SmallRun& run, std::vector<std::string> arguments,
 
 }  // namespace
 
-TEST_CASE("golden runs with hashed tables", "[no-tsan][slow]") {
+TEST_CASE("golden runs with hashed tables", "[no-tsan][slow][release-only]") {
   for (const char* type : kTypes)
     for (const char* ranks : {"[[0]]", "[[0,1]]", "[[0],[1,2,3]]"})
       check_run("dlrm_fused", 2,

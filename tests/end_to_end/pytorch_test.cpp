@@ -158,7 +158,7 @@ void check_pytorch_losses(const json& run, const PytorchCase& how) {
 }  // namespace
 
 TEST_CASE("losses recorded in PyTorch are reproduced on the CPU, on one rank and on two",
-          "[slow]") {
+          "[slow][release-only]") {
   const auto& runs = recorded_losses()["runs"];
   REQUIRE(!runs.empty());
   for (const auto& run : runs)

@@ -42,14 +42,14 @@ TEST_CASE("golden runs on the ranks of one node") {
   check_run("dlrm_plain", 2, {gpu("[[0,1]]"), communication("IB_NVLink")});
 }
 
-TEST_CASE("golden runs on nodes of one rank", "[slow]") {
+TEST_CASE("golden runs on nodes of one rank", "[slow][release-only]") {
   for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"}) {
     check_run("dlrm_fused", 2, {gpu("[[0],[1]]"), communication(type)});
     check_run("dlrm_plain", 2, {gpu("[[0],[1]]"), communication(type)});
   }
 }
 
-TEST_CASE("golden runs on nodes of several ranks", "[no-tsan][slow]") {
+TEST_CASE("golden runs on nodes of several ranks", "[no-tsan][slow][release-only]") {
   for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"})
     for (const char* layout : {"LocalFirst", "NodeFirst"})
       check_run("dlrm_fused", 2,
@@ -58,7 +58,7 @@ TEST_CASE("golden runs on nodes of several ranks", "[no-tsan][slow]") {
 }
 
 TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either kind",
-          "[no-tsan][slow]") {
+          "[no-tsan][slow][release-only]") {
   for (const char* algo : {"Oneshot", "NCCL"})
     for (const char* grouped : {"true", "false"})
       check_run("dlrm_fused", 2,
@@ -66,7 +66,7 @@ TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either ki
                  fmt::format(R"(all_reduce={{"algo":"{}","grouped":{}}})", algo, grouped)});
 }
 
-TEST_CASE("golden runs with each table on one rank", "[slow]") {
+TEST_CASE("golden runs with each table on one rank", "[slow][release-only]") {
   const Changes type = {
       "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
       R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,"combiner":0,)"
@@ -78,7 +78,8 @@ TEST_CASE("golden runs with each table on one rank", "[slow]") {
   }
 }
 
-TEST_CASE("golden runs with rows, copies of tables and a plan of shards", "[no-tsan][slow]") {
+TEST_CASE("golden runs with rows, copies of tables and a plan of shards",
+          "[no-tsan][slow][release-only]") {
   for (const char* sharding : {"row", "replicate", "auto"})
     check_run("dlrm_fused", 2,
               {gpu("[[0,1],[0,1]]"), "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
@@ -94,7 +95,7 @@ TEST_CASE("golden runs with rows, copies of tables and a plan of shards", "[no-t
   }
 }
 
-TEST_CASE("the golden run of batch 130 on five ranks") {
+TEST_CASE("the golden run of batch 130 on five ranks", "[release-only]") {
   Changes changes = kEvalFor5;
   changes.push_back(gpu("[[0,1,2,3,4]]"));
   check_run("dlrm_plain", 2, changes);
@@ -119,7 +120,7 @@ TEST_CASE("exchange buffers that are too small grow, and nothing is lost", "[slo
 }
 
 #ifdef HLITE_MPIRUN
-TEST_CASE("golden runs under mpirun", "[slow]") {
+TEST_CASE("golden runs under mpirun", "[slow][release-only]") {
   check_run("dlrm_fused", 1, {gpu("[[0],[1]]"), communication("IB_NVLink")}, 2);
   check_run("dlrm_fused", 1, {gpu("[[0],[1],[2],[3]]"), communication("IB_NVLink_Hierarchical")},
             4);
@@ -218,7 +219,7 @@ TEST_CASE("a process that is stopped in training is waited for, and named with t
 #endif
 
 TEST_CASE("ranks train the same weights and states as one rank, partial batches included",
-          "[slow]") {
+          "[slow][release-only]") {
   const SmallRun run;
   const auto train = [&](const std::string& name, Changes changes) {
     changes.insert(changes.end(), {"solver.max_iter=40"});
@@ -280,7 +281,7 @@ TEST_CASE("frequent categories are taken from the data's manifest, else from bat
 }
 
 // Shuffled, with a partial last batch, some of whose ranks have no sample.
-TEST_CASE("batch normalisation is over the batch of all ranks", "[slow]") {
+TEST_CASE("batch normalisation is over the batch of all ranks", "[slow][release-only]") {
   const SmallRun run;
   write_text(run / "config.json", small_config_with_batch_norm());
   const auto train = [&](const std::string& ranks, const char* name) {
@@ -300,7 +301,7 @@ TEST_CASE("batch normalisation is over the batch of all ranks", "[slow]") {
   }
 }
 
-TEST_CASE("runs of one topology repeat bit for bit", "[slow]") {
+TEST_CASE("runs of one topology repeat bit for bit", "[slow][release-only]") {
   const SmallRun run;
   for (const char* ranks : {"[[0,1,2,3]]", "[[0,1],[2,3]]"}) {
     for (const char* name : {"a", "b"})

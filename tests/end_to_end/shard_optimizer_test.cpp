@@ -44,7 +44,7 @@ const char* const kOptimizers[] = {
 }  // namespace
 
 TEST_CASE("a sharded optimizer trains the bits of an unsharded one, each and by any route",
-          "[slow]") {
+          "[slow][release-only]") {
   ShardedRuns runs;
   for (const char* optimizer : kOptimizers) {
     INFO(optimizer);

@@ -43,7 +43,8 @@ Tensors trained(const SmallRun& run, const Changes& changes, bool on_gpu = false
 
 }  // namespace
 
-TEST_CASE("slots share a table on any ranks and devices, however rows are spread", "[slow]") {
+TEST_CASE("slots share a table on any ranks and devices, however rows are spread",
+          "[slow][release-only]") {
   const SmallRun run;
   for (const std::string& optimizer : {kAdaGradLocal, std::string()}) {  // or Adam, of every row
     const Changes base = {"solver.max_iter=12", optimizer.empty() ? "solver.seed=7" : optimizer};

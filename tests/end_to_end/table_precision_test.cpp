@@ -46,7 +46,8 @@ std::map<std::string, DType> dtypes_of(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a run with tables in 16 bits repeats, on any threads and across a resume", "[slow]") {
+TEST_CASE("a run with tables in 16 bits repeats, on any threads and across a resume",
+          "[slow][release-only]") {
   const auto type = [](const std::string& name, const std::string& hparam) {
     return Words{"layers.emb.type=" + name, "layers.emb.sparse_embedding_hparam={" + hparam +
                                                 R"("embedding_vec_size":4,"combiner":0})"};
@@ -146,7 +147,8 @@ TEST_CASE("scores are those of the tables' 16 bits, whatever predict keeps them 
   CHECK((scores("exported.safetensors", {tables_in("bf16")}) == want));
 }
 
-TEST_CASE("golden runs with tables in 16 bits stay near those of float", "[no-tsan]") {
+TEST_CASE("golden runs with tables in 16 bits stay near those of float",
+          "[no-tsan][release-only]") {
   const std::string seed = "solver.seed=1";  // draws come from it
   for (const char* precision : {"bf16", "fp16"}) {
     check_run_16_bits("dlrm_fused", {tables_in(precision), gpu("[[0]]"), seed});
@@ -177,7 +179,8 @@ TEST_CASE("train --check counts 16 bits for an element of a table") {
     CHECK(tables(check(precision)).find("60.0 MB") != std::string::npos);
 }
 
-TEST_CASE("penalties and clipping of tables in 16 bits are near those of float, and repeat") {
+TEST_CASE("penalties and clipping of tables in 16 bits are near those of float, and repeat",
+          "[release-only]") {
   const SmallRun run;
   const std::string penalty =
       R"(layers.emb.sparse_embedding_hparam={"slot_size_array":[40,5,300],"embedding_vec_size":4,)"

@@ -28,7 +28,7 @@ std::map<std::string, double> bytes_between(const GoldenRun& run, const Words& c
 }  // namespace
 
 TEST_CASE("golden runs with rows and gradients in 16 bits between ranks reach the AUC of float",
-          "[no-tsan]") {
+          "[no-tsan][release-only]") {
   const std::string rails =
       "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink_Hierarchical";
   check_run_16_bits("dlrm_fused", {kNarrow, gpu("[[0,1],[0,1]]"), rails});
