@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""What tests/python/wheel_check.sh runs in a Debian that has nothing but Python: wheel_check.py WHEEL [CUDA_WHEEL]."""
+"""What tests/python/wheel_check.sh runs in a Debian that has nothing but Python: wheel_check.py WHEEL [CUDA_WHEEL].
+
+It prints how long things take and what they should take at most, and fails for wrong results alone."""
 import glob
 import gzip
 import json
@@ -82,10 +84,7 @@ def csv_to_probability():
         seconds = time.monotonic() - started
     expect(auc > 0.905, f"expected an AUC above 0.905, found {auc}")
     expect(0 < probability < 0.5, f"expected a probability below a half for {row}, found {probability}")
-    # Where more wants to run than there are processors, it takes longer.
-    busy = max(1, os.getloadavg()[0] / os.cpu_count())
-    print(f"CSV to a served probability: {seconds:.1f} s (load {busy:.1f} a processor), AUC {auc}, probability {probability}")
-    expect(seconds <= 60 * busy, f"expected at most 60 seconds, found {seconds:.1f}")
+    print(f"CSV to a served probability: {seconds:.1f} s (60 on a quiet machine), AUC {auc}, probability {probability}")
 
 
 def data_frame():
@@ -179,8 +178,7 @@ def main():
         expect(shutil.which(program, path=f"{VENV}/bin"), f"{program} is not among the programs")
         run(program, "--version")
     fastest = min(start_seconds(f"{VENV}/bin/train", "--version") for _ in range(20))
-    print(f"train --version: {fastest * 1e3:.1f} ms (fastest of 20)")
-    expect(fastest < 0.02, "expected train --version in less than 20 ms")
+    print(f"train --version: {fastest * 1e3:.1f} ms (fastest of 20; 20 on a quiet machine)")
     csv_to_probability()
     print(f"venv to a served probability: {time.monotonic() - started:.1f} s")
     data_frame()
