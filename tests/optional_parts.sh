@@ -15,20 +15,21 @@ esac
 [ ! -d .git ] && [ "$(id -u)" = 0 ] || { echo "optional_parts.sh: expected root in a system made for this (tests/fresh_root.sh)" >&2; exit 2; }
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+folder=build/optional  # as deep as a preset's, so that the compiler cache has its files
+trap 'rm -rf "$work" "$folder"' EXIT
 options=(-G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=16 -DHLITE_WITH_TESTS=OFF
   -DHLITE_WITH_BENCH=OFF -DCMAKE_CUDA_ARCHITECTURES=90)
 
 # look <part> <words of its status line> <what it must name>: as things are now.
 look() {
   local log=$work/log code=0
-  rm -rf "$work/build"
-  cmake -S . -B "$work/build" "${options[@]}" >"$log" 2>&1 || { cat "$log"; echo "FAILED: the configuration ends without $3"; exit 1; }
+  rm -rf "$folder"
+  cmake -S . -B "$folder" "${options[@]}" >"$log" 2>&1 || { cat "$log"; echo "FAILED: the configuration ends without $3"; exit 1; }
   grep -F -- "-- the $2: no, missing: " "$log" | grep -F -- "$3" ||
     { grep -F "the $2" "$log"; echo "FAILED: expected a line that says that the $2 is without $3"; exit 1; }
-  if [ "$build" = 1 ]; then cmake --build "$work/build" --target train >"$log" 2>&1 || { tail "$log"; exit 1; }; fi
-  rm -rf "$work/build"
-  cmake -S . -B "$work/build" "${options[@]}" "-DHLITE_WITH_$1=ON" >"$log" 2>&1 || code=$?
+  if [ "$build" = 1 ]; then cmake --build "$folder" --target train >"$log" 2>&1 || { tail "$log"; exit 1; }; fi
+  rm -rf "$folder"
+  cmake -S . -B "$folder" "${options[@]}" "-DHLITE_WITH_$1=ON" >"$log" 2>&1 || code=$?
   if [ "$code" = 0 ] || ! tr -s '\n ' ' ' <"$log" | grep -qF -- "HLITE_WITH_$1 is ON, but for the $2 this is missing: "; then
     cat "$log"
     echo "FAILED: expected HLITE_WITH_$1=ON to be an error without $3"
