@@ -10,11 +10,12 @@ hlite_require(Grpc_MISSING GRPC_INCLUDE_DIR "grpcpp/grpcpp.h (libgrpc++-dev)")
 hlite_require(Grpc_MISSING PROTOBUF_INCLUDE_DIR "google/protobuf/message.h (libprotobuf-dev)")
 hlite_require(Grpc_MISSING PROTOBUF_PROTOC "protoc (protobuf-compiler)")
 set(libraries)
-foreach(library grpc++ grpc gpr protobuf)
+foreach(library grpc++ grpc gpr absl_synchronization protobuf)
   string(TOUPPER "${library}" variable)
   string(REPLACE "++" "PP" variable "${variable}_LIBRARY")
   find_library(${variable} ${library})
-  string(REGEX REPLACE "^(grpc|gpr)$" "grpc" package ${library})
+  string(REGEX REPLACE "^gpr$" "grpc" package ${library})
+  string(REGEX REPLACE "^absl_.*" "absl" package ${package})
   hlite_require(Grpc_MISSING ${variable} "lib${library}.so (lib${package}-dev)")
   list(APPEND libraries ${${variable}})
 endforeach()
@@ -26,9 +27,21 @@ if(NOT Grpc_MISSING)
   endif()
   hlite_require_links(Grpc_MISSING HLITE_GRPC_LINKS gRPC hlite::grpc [[
 #include <google/protobuf/message.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
+struct Call : grpc::ServerGenericBidiReactor {
+  void OnDone() override { delete this; }
+};
+struct Service : grpc::CallbackGenericService {
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    auto* call = new Call;
+    call->Finish(grpc::Status::OK);
+    return call;
+  }
+};
 int main() {
   GOOGLE_PROTOBUF_VERIFY_VERSION;
-  return grpc::ServerBuilder().BuildAndStart() ? 0 : 1;
+  Service service;
+  return grpc::ServerBuilder().RegisterCallbackGenericService(&service).BuildAndStart() ? 0 : 1;
 }]])
 endif()

@@ -45,10 +45,9 @@ without() {
 
 without MPI "MPI plug-in" libopenmpi-dev "(libopenmpi-dev)"
 without MPI "MPI plug-in" openmpi-bin "openmpi"
-for package in libgrpc++-dev libgrpc-dev libprotobuf-dev protobuf-compiler; do
+for package in libgrpc++-dev libgrpc-dev libabsl-dev libprotobuf-dev protobuf-compiler; do
   without GRPC "gRPC plug-in" "$package" "($package)"
 done
-without GRPC "gRPC plug-in" libabsl-dev "a program of gRPC that compiles and links"
 without PYTHON "Python module" pybind11-dev "(pybind11-dev)"
 without PYTHON "Python module" "libpython3.$(python3 -c 'import sys; print(sys.version_info[1])')-dev" "(python3-dev)"
 

@@ -87,7 +87,7 @@ class SetupTest(unittest.TestCase):
     def test_what_cmake_says_to_install_is_in_the_list(self):
         names = {row[1] for row in listed()}
         # What a listed package brings along.
-        names |= {"libgrpc-dev", "openmpi-bin", "libopenblas-dev"}
+        names |= {"libgrpc-dev", "libabsl-dev", "openmpi-bin", "libopenblas-dev"}
         for name in sorted(os.listdir(os.path.join(ROOT, "cmake"))):
             advice = re.findall(r"\b(?:install |\(or )([a-z0-9.+-]+-dev)\b", read("cmake", name))
             advice += re.findall(r'\(([a-z0-9.+-]+-(?:dev|bin)|protobuf-compiler)\)"', read("cmake", name))
