@@ -14,7 +14,8 @@ inline std::vector<std::string> mpirun_prefix(int processes) {
 #ifdef HLITE_MPIRUN
   // Two that start at once would both make Open MPI's folder in /tmp, and one of them would fail.
   static const TemporaryDirectory session;
-  // "isolated": this machine only, so mpirun needs no ssh. Open MPI leaks memory of its own.
+  // Without "rsh" Open MPI 4 stays on this machine, and needs no ssh; 5 asks for that only where it
+  // leaves the machine. The folder has a name for each of them. Open MPI leaks memory of its own.
   return {HLITE_MPIRUN,
           "--allow-run-as-root",
           "--oversubscribe",
@@ -22,9 +23,12 @@ inline std::vector<std::string> mpirun_prefix(int processes) {
           "none",
           "--mca",
           "plm",
-          "isolated",
+          "^rsh",
           "--mca",
           "orte_tmpdir_base",
+          session.path(),
+          "--mca",
+          "prte_tmpdir_base",
           session.path(),
           "-x",
           "ASAN_OPTIONS=detect_leaks=0",
