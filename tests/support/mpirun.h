@@ -15,6 +15,7 @@ inline std::vector<std::string> mpirun_prefix(int processes) {
 #ifdef HLITE_MPIRUN
   // Two that start at once would both make Open MPI's folder in /tmp, and one of them would fail.
   static const TemporaryDirectory session;
+<<<<<<< HEAD
   // Files in /dev/shm are named after the host and mpirun's process. In containers that share it, two
   // may have one name; and it may be small.
   setenv("OMPI_MCA_btl_vader_backing_directory", session.path().c_str(), 1);
@@ -42,6 +43,28 @@ inline std::vector<std::string> mpirun_prefix(int processes) {
   command.insert(command.end(),
                  {"-x", "ASAN_OPTIONS=detect_leaks=0", "-np", std::to_string(processes)});
   return command;
+=======
+  // Without "rsh" Open MPI 4 stays on this machine, and needs no ssh; 5 asks for that only where it
+  // leaves the machine. The folder has a name for each of them. Open MPI leaks memory of its own.
+  return {HLITE_MPIRUN,
+          "--allow-run-as-root",
+          "--oversubscribe",
+          "--bind-to",
+          "none",
+          "--mca",
+          "plm",
+          "^rsh",
+          "--mca",
+          "orte_tmpdir_base",
+          session.path(),
+          "--mca",
+          "prte_tmpdir_base",
+          session.path(),
+          "-x",
+          "ASAN_OPTIONS=detect_leaks=0",
+          "-np",
+          std::to_string(processes)};
+>>>>>>> 7626086828a8ab8afe5fa8486be876661e1fc363
 #else
   return {"/no/mpirun"};
 #endif
