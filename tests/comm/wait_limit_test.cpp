@@ -42,7 +42,7 @@ TEST_CASE("a long time between two looks at a wait counts for a second") {
   CHECK(wait.so_far() == 1s);
 }
 
-TEST_CASE("threads name the rank that does not come, and their process ends") {
+TEST_CASE("threads name the rank that does not come, and their process ends", "[slow]") {
   const auto result = test::run_program(
       {"/usr/bin/env", "HLITE_LIMIT=1", HLITE_COMM_RANKS, "hang", "LocalFirst", "3"});
   CHECK(result.code == kExitDevice);
