@@ -22,7 +22,7 @@ inline std::vector<std::string> mpirun_prefix(int processes) {
   setenv("OMPI_MCA_btl_sm_backing_directory", session.path().c_str(), 1);
   // A container may forbid a process to read another one's memory.
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
-  setenv("OMPI_MCA_smsc", "none", 1);
+  setenv("OMPI_MCA_smsc", "^cma", 1);
   setenv("OMPI_MCA_btl_tcp_if_include", "lo", 1);
   // Of mpirun itself in Open MPI 4; that of 5, which refuses it as an option, does not read this.
   setenv("OMPI_MCA_oob_tcp_if_include", "lo", 1);
