@@ -66,7 +66,7 @@ choose_parts() {
 configure_preset() {
   local python=AUTO
   if [ "$all_parts" = 1 ] && [ "$1" != tsan ]; then python=ON; fi
-  cmake --preset "$1" "${options[@]}" "-DHLITE_WITH_PYTHON=$python" -DHLITE_SKIPPED_TESTS= "${@:2}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
+  cmake --preset "$1" "${options[@]}" "-DHLITE_WITH_PYTHON=$python" -DHLITE_WITH_TESTS=ON -DHLITE_SKIPPED_TESTS= "${@:2}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
   grep -E '(plug-in|module): ' "build/$1.configure.log"
 }
 run_tests() {
