@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOOL = os.path.join(HERE, "..", "..", "tools", "hugectr_python.py")
+TOOL = os.path.join(HERE, "..", "..", "..", "tools", "hugectr_python.py")
 HEAD = """import hugectr
 solver = hugectr.CreateSolver(batchsize=64, batchsize_eval=64, max_eval_batches=1)
 reader = hugectr.DataReaderParams(data_reader_type=hugectr.DataReaderType_t.Norm, source=["a.txt"], eval_source="b.txt")
