@@ -18,7 +18,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -71,6 +74,33 @@ bool has_no_name(int fd) {
   return path.ends_with(" (deleted)");
 }
 
+// What requests in flight do, by context and data; those of one tag do the same. When one completes, its block may already belong
+// to another request: the kernel has taken a copy.
+class Requests {
+ public:
+  void add(io_context_t context, const iocb& request) {
+    const std::lock_guard lock(mutex_);
+    reads_.insert({{context, request.data}, request.aio_lio_opcode == IO_CMD_PREAD});
+  }
+  // Whether the completed one was a read.
+  bool take(io_context_t context, void* data) {
+    const std::lock_guard lock(mutex_);
+    const auto found = reads_.find({context, data});
+    if (found == reads_.end()) std::abort();  // was not submitted
+    const bool reads = found->second;
+    reads_.erase(found);
+    return reads;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::multimap<std::pair<io_context_t, void*>, bool> reads_;
+};
+Requests& requests() {
+  static auto* const all = new Requests;  // threads may outlive static objects
+  return *all;
+}
+
 template <typename Function>
 Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -88,13 +118,20 @@ __attribute__((destructor)) void write_counts() {
 
 extern "C" {
 
+int io_submit(io_context_t context, long n, iocb* blocks[]) {
+  static const auto next = real<decltype(io_submit)>("io_submit");
+  // Before the call: another thread may see one complete before it returns.
+  for (long i = 0; i < n; ++i) requests().add(context, *blocks[i]);
+  return next(context, n, blocks);
+}
+
 int io_getevents(io_context_t context, long least, long most, io_event* events, timespec* timeout) {
   static const auto next = real<decltype(io_getevents)>("io_getevents");
   const int n = next(context, least, most, events, timeout);
   for (int i = 0; i < n; ++i) {
-    const iocb& request = *events[i].obj;
-    if (!has_no_name(request.aio_fildes)) continue;
-    const bool reads = request.aio_lio_opcode == IO_CMD_PREAD;
+    const bool reads = requests().take(context, events[i].data);
+    if (!has_no_name(static_cast<int>(events[i].obj->aio_fildes)))
+      continue;  // a queue has one file
     if (const int error = error_of(reads ? Call::kRead : Call::kWrite))
       events[i].res = static_cast<unsigned long>(-static_cast<long>(error));
   }
