@@ -10,7 +10,8 @@ integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, k
 table, -1 where a slot has fewer than it may. Output `score`: float32 [batch], the probability of label 1, or of a
 model with MSELoss the value. With --split
 the dense part takes the vectors [batch, slots, V] of each embedding by its name. Needs Debian's python3-onnx, or onnx
-from PyPI. A model above 2 GB keeps its weights in a file next to it.
+from PyPI. A model above 2 GB keeps its weights in a file next to it. Of a checkpoint the weights are those that predict
+and serve use; --which last takes those that training goes on from.
 
 Exit codes: 0 done, 2 usage or config, 3 files.
 """
@@ -68,7 +69,6 @@ def build(config, weights, split):
     score = None
     for layer in layers:
         kind, bottoms = layer["type"], names(layer["bottom"])
-        layer.setdefault("name", names(layer["top"])[0])
         if "Embedding" in kind:
             slots = hotness_of(sparse[bottoms[0]])
             tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, len(slots))))]
@@ -120,7 +120,7 @@ def write(model, path):
 
 
 def export(options):
-    config, weights = load(options.model, options.config)
+    config, weights = load(options.model, options.config, options.which)
     model, tables = build(config, weights, options.split)
     if options.split:
         os.makedirs(options.out, exist_ok=True)

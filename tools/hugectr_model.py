@@ -13,7 +13,8 @@
 
 A key counts on over the tables of its embedding, as HugeCTR's do. `--like`: weights that `train --export` wrote of the
 config, for names and shapes; what it then holds of a hash embedding does not matter. HugeCTR cannot save a
-HybridSparseEmbedding: it is written, and read, as a localized one. Needs numpy.
+HybridSparseEmbedding: it is written, and read, as a localized one. Of a checkpoint the weights are those that predict
+and serve use; --which last takes those that training goes on from. Needs numpy.
 
 Exit codes: 0 done, 2 usage or config, 3 files.
 """
@@ -145,7 +146,7 @@ def paths(options, index=""):
 
 
 def write(options):
-    config, weights = load(options.model, options.config)
+    config, weights = load(options.model, options.config, options.which)
     tables = embeddings(config, weights)
     trained, running = dense_names(weights, tables)
     os.makedirs(os.path.dirname(os.path.abspath(options.prefix)), exist_ok=True)

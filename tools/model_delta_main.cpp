@@ -17,11 +17,6 @@ struct DeltaArguments {
   std::string command, chain, base, out;
 };
 
-// Takes the last weights of a checkpoint, which training goes on from.
-std::string weights_in(const std::string& model) {
-  return checkpoint::is_checkpoint(model) ? checkpoint::last_weights_file(model) : model;
-}
-
 void require(const std::string& value, const char* option, const std::string& command) {
   if (value.empty()) raise<ConfigError>("{}: {} is required", command, option);
 }
@@ -43,7 +38,7 @@ void run_delta(const DeltaArguments& a) {
   if (a.command == "verify") {
     chain.verify();
     if (!a.base.empty()) {
-      const ReadFile base(weights_in(a.base));
+      const ReadFile base(checkpoint::weights_in(a.base).path);
       static_cast<void>(chain.first_after(checkpoint::sum_of_file(base), base.name()));
     }
     std::printf("%s: %zu deltas, all as they were written\n", a.chain.c_str(),
@@ -51,7 +46,7 @@ void run_delta(const DeltaArguments& a) {
     return;
   }
   require(a.base, "--base", a.command);
-  const ReadFile base(weights_in(a.base));
+  const ReadFile base(checkpoint::weights_in(a.base).path);
   if (a.command == "join") {
     require(a.out, "--out", a.command);
     const NamedPath inputs[] = {{"--base", base.name()}, {"CHAIN", a.chain}};
@@ -75,7 +70,10 @@ void define(CLI::App& app, DeltaArguments& a) {
   app.add_option("CHAIN", a.chain, "The folder that train --save-delta wrote to")
       ->required()
       ->type_name("DIR");
-  app.add_option("--base", a.base, "A checkpoint, or its weights.safetensors")->type_name("MODEL");
+  app.add_option("--base", a.base,
+                 "A checkpoint, of which the weights that predict takes count, or "
+                 "a weights file")
+      ->type_name("MODEL");
   app.add_option("--out", a.out, "The file that join writes")->type_name("FILE.safetensors");
 }
 

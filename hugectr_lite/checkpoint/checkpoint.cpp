@@ -11,7 +11,6 @@
 
 #include "hugectr_lite/checkpoint/manifest_sum.h"
 #include "hugectr_lite/checkpoint/staged_file.h"
-#include "hugectr_lite/checkpoint/summing_sink.h"
 #include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/build_config.h"
@@ -114,10 +113,8 @@ void declare_word(Block& s, const char* key, uint64_t* field, int base,
   });
 }
 
-FileSum copy_file(const ByteSource& from, ByteSink& sink) {
-  SummingSink to(sink);
-  read_pieces(from, [&](auto piece) { to.write(piece); });
-  return to.sum();
+void copy_file(const ByteSource& from, ByteSink& sink) {
+  read_pieces(from, [&](auto piece) { sink.write(piece); });
 }
 
 void declare(Block& s, BestMetric& metric) {
@@ -165,6 +162,14 @@ void declare(Block& s, CheckpointMeta& meta) {
   });
 }
 
+// Writes file number `index` of kFiles.
+FileSum write_tensors(ByteSink& sink, size_t index, const CheckpointMeta& meta,
+                      std::span<const TensorRef> weights, std::span<const TensorRef> states) {
+  if (index < kTensorFiles) return write_safetensors(sink, index == 0 ? weights : states);
+  const SafetensorsReader best(*meta.best_weights);
+  return write_safetensors(sink, best.refs());  // its metadata are in the manifest
+}
+
 // Writes the whole of one directory.
 void write_directory(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states,
@@ -173,8 +178,7 @@ void write_directory(const std::string& dir, const CheckpointMeta& meta,
   for (size_t i = 0; i < kFiles.size(); ++i) {
     if (i == kTensorFiles && !meta.best_weights) break;
     const auto sink = open(dir + "/" + kFiles[i]);
-    const FileSum sum = i == kTensorFiles ? copy_file(*meta.best_weights, *sink)
-                                          : write_safetensors(*sink, i == 0 ? weights : states);
+    const FileSum sum = write_tensors(*sink, i, meta, weights, states);
     sink->close();
     files.push_back({kFiles[i], sum});
   }
@@ -325,27 +329,31 @@ static std::vector<TensorRef> fit_tables(const SafetensorsReader& file,
   return fitted;
 }
 
-// Into `tensors`, file number `index` of kFiles.
-static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t index,
-                      std::span<const TensorRef> tensors, TableSizes sizes) {
+// File number `index` of kFiles.
+static WeightsFile file_in(const std::string& dir, const CheckpointMeta& meta, size_t index) {
   HLITE_CHECK(meta.files.size() > index, "the manifest of {} was not read", dir);
-  const FileSum& expected = meta.files[index].sum;
-  const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[index]);
-  if (file.size() != expected.bytes)
-    raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(), expected.bytes,
-                     file.size());
+  return {find_replaced(place_of(dir)) + "/" + kFiles[index], meta.files[index].sum};
+}
+
+static void load_file(const WeightsFile& from, std::span<const TensorRef> tensors,
+                      TableSizes sizes) {
+  const ReadFile file(from.path);
+  if (from.sum && file.size() != from.sum->bytes)
+    raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(),
+                     from.sum->bytes, file.size());
   const SafetensorsReader reader(file);
-  const FileSum found = reader.read_all(fit_tables(reader, tensors, sizes));
-  if (found.xxh3_64 != expected.xxh3_64)
+  const FileSum found =
+      from.sum ? reader.read_all(fit_tables(reader, tensors, sizes)) : reader.read_all(tensors);
+  if (from.sum && found.xxh3_64 != from.sum->xxh3_64)
     raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
-                     file.name(), expected.digits(), found.digits());
+                     file.name(), from.sum->digits(), found.digits());
 }
 
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states,
                      TableSizes sizes) {
-  load_file(dir, meta, 0, weights, sizes);
-  load_file(dir, meta, 1, states, sizes);
+  load_file(file_in(dir, meta, 0), weights, sizes);
+  load_file(file_in(dir, meta, 1), states, sizes);
 }
 
 void forget_evaluations(CheckpointMeta& meta) {
@@ -353,10 +361,15 @@ void forget_evaluations(CheckpointMeta& meta) {
   meta.files.resize(kTensorFiles);
 }
 
-void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
-                             std::span<const TensorRef> weights) {
-  load_file(dir, meta, meta.files.size() > kTensorFiles ? kTensorFiles : 0, weights,
-            TableSizes::kSame);
+static bool has_best(const CheckpointMeta& meta) { return meta.files.size() > kTensorFiles; }
+
+WeightsFile weights_in(const std::string& dir, const CheckpointMeta& meta, Which which) {
+  return file_in(dir, meta, which == Which::kBest && has_best(meta) ? kTensorFiles : 0);
+}
+
+WeightsFile weights_in(const std::string& model, Which which) {
+  if (!is_checkpoint(model)) return {model};
+  return weights_in(model, read_manifest(model), which);
 }
 
 static void verify(const ReadFile& file, const FileSum& expected) {
@@ -370,23 +383,15 @@ static void verify(const ReadFile& file, const FileSum& expected) {
         file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
 }
 
-const FileSum& weights_sum(const CheckpointMeta& meta) {
-  return meta.files.size() > kTensorFiles ? meta.files[kTensorFiles].sum : last_weights_sum(meta);
-}
-
-const FileSum& last_weights_sum(const CheckpointMeta& meta) {
-  HLITE_CHECK(!meta.files.empty(), "a manifest was not read");
-  return meta.files[0].sum;
-}
-
-void verify_weights(const std::string& dir, const CheckpointMeta& meta) {
-  verify(ReadFile(weights_file(dir)), weights_sum(meta));
+void verify_weights(const WeightsFile& weights) {
+  if (weights.sum) verify(ReadFile(weights.path), *weights.sum);
 }
 
 std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta) {
-  if (meta.files.size() <= kTensorFiles) return nullptr;
-  auto file = std::make_unique<ReadFile>(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
-  verify(*file, meta.files[kTensorFiles].sum);
+  if (!has_best(meta)) return nullptr;
+  const WeightsFile best = weights_in(dir, meta);
+  auto file = std::make_unique<ReadFile>(best.path);
+  verify(*file, *best.sum);
   return file;
 }
 
@@ -399,16 +404,6 @@ std::string preparation_in(const std::string& model) {
   const fs::path folder = fs::path(find_replaced(place_of(model))) / kPreparation;
   std::error_code error;
   return fs::is_directory(folder, error) ? folder.string() : "";
-}
-
-std::string weights_file(const std::string& dir) {
-  const std::string best = find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles];
-  std::error_code error;
-  return fs::exists(best, error) ? best : last_weights_file(dir);
-}
-
-std::string last_weights_file(const std::string& dir) {
-  return find_replaced(place_of(dir)) + "/" + kFiles[0];
 }
 
 std::string last_states_file(const std::string& dir) {
@@ -441,9 +436,8 @@ FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors
   return sum;
 }
 
-void load_weights(const std::string& path, std::span<const TensorRef> tensors) {
-  const ReadFile file(path);
-  SafetensorsReader(file).read_all(tensors);
+void load_weights(const WeightsFile& weights, std::span<const TensorRef> tensors) {
+  load_file(weights, tensors, TableSizes::kSame);
 }
 
 }  // namespace hlite::checkpoint

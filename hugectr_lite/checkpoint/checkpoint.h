@@ -6,7 +6,8 @@
 //   vocabulary
 //
 // Training goes on from weights.safetensors, the last weights, which the optimizer's states and the
-// position in the data belong to. What uses the model takes the best weights where there are any.
+// position in the data belong to. What uses the model takes the best weights where there are any:
+// weights_in() below says so to every reader.
 //
 //   manifest.json: {"format": "hugectr_lite checkpoint", "version": 1, "program": "0.1.0",
 //     "iteration": 300, "samples": 76800, "data_position": 300, "seed": "<u64>", "config": {...},
@@ -23,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -108,18 +110,27 @@ void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      TableSizes sizes = TableSizes::kSame);
 // Drops what evaluations have led to, best weights included: they were taken on other data.
 void forget_evaluations(CheckpointMeta& meta);
-// The weights to use the model with: those of weights_file().
-void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
-                             std::span<const TensorRef> weights);
 
-// The sum of the weights to use the model with, and of those to train on from, as the manifest has
-// them.
-const FileSum& weights_sum(const CheckpointMeta& meta);
-const FileSum& last_weights_sum(const CheckpointMeta& meta);
+// kBest: the weights that a model is used with, those of its best evaluation, or the last ones
+// where there are no best ones. kLast: those that training goes on from.
+enum class Which { kBest, kLast };
 
-// Reads the file of load_checkpoint_weights() and throws DataError where its size or checksum is
-// not the manifest's.
-void verify_weights(const std::string& dir, const CheckpointMeta& meta);
+// A file of weights, and its sum as the manifest of its checkpoint has it; no sum for one that was
+// exported.
+struct WeightsFile {
+  std::string path;
+  std::optional<FileSum> sum = {};
+};
+
+// Returns the weights of `model`, a checkpoint's directory or a file of weights, which is itself.
+// Throws DataError for a damaged manifest.
+WeightsFile weights_in(const std::string& model, Which which = Which::kBest);
+// The same for the checkpoint `dir` whose manifest is `meta`.
+WeightsFile weights_in(const std::string& dir, const CheckpointMeta& meta,
+                       Which which = Which::kBest);
+
+// Reads the file, and throws DataError if its size or checksum is not that of its manifest.
+void verify_weights(const WeightsFile& weights);
 
 // The best weights in a checkpoint, whose manifest is `meta`, or null where it has none. Throws
 // DataError when they are not as they were saved.
@@ -131,9 +142,6 @@ bool is_checkpoint(const std::string& model);
 // The folder of a checkpoint that holds a preparation, or empty where there is none.
 std::string preparation_in(const std::string& model);
 
-// Path of the weights in a checkpoint: those to use the model with, and those to train on from.
-std::string weights_file(const std::string& dir);
-std::string last_weights_file(const std::string& dir);
 // Path of the optimizer's states in a checkpoint.
 std::string last_states_file(const std::string& dir);
 
@@ -145,7 +153,8 @@ std::string trained_on(const std::string& model);
 // checksum. `trained_on`: as in CheckpointMeta; it goes into the file's metadata.
 FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors,
                      const std::string& trained_on = "");
-// Reads all tensors of a file; names and shapes must agree exactly.
-void load_weights(const std::string& path, std::span<const TensorRef> tensors);
+// Reads all tensors of a file; names and shapes must agree exactly, and the sum where there is one:
+// else DataError.
+void load_weights(const WeightsFile& weights, std::span<const TensorRef> tensors);
 
 }  // namespace hlite::checkpoint

@@ -9,9 +9,10 @@
 //     "tensors": [{"name": "emb.table_0", "dtype": "F32", "shape": [40, 16]}, ...],
 //     "file": {"bytes": 12, "xxh3_64": "..."}, "xxh3_64": "<of the text of the members above>"}
 //
-// `before` and `after` are the sums of the whole weights file, weights.safetensors of a checkpoint,
-// at both ends, and `tensors` are those of the latter: so a link fits the one before it and nothing
-// else, and what is joined can be compared with a full save by its checksum.
+// `before` and `after` are the sums of the whole weights file at both ends, the one that a checkpoint
+// is used with (weights_in() of checkpoint.h), and `tensors` are those of the latter: so a link fits
+// the one before it and nothing else, and what is joined can be compared with a full save by its
+// checksum.
 //
 // delta.safetensors holds, of a table <t>: `<t>.rows`, the keys of the rows that changed or came
 // (row numbers where the table has no keys), ascending; `<t>`, these rows; `<t>.gone`, the keys of
@@ -46,8 +47,8 @@ struct DeltaSize {
 // Returns true for the tables of an embedding layer, whose rows are compared one by one.
 bool is_table(const std::string& name, const std::vector<int64_t>& shape);
 
-// Writes the link from the weights file `base`, whose sum is `before`, to `weights`, as a
-// checkpoint would hold them. Throws DataError if the chain has this iteration or a later one, or
+// Writes the link from the weights file `base`, whose sum is `before`, to `weights`, those that a
+// checkpoint would be used with. Throws DataError if the chain has this iteration or a later one, or
 // ends in other weights than `base`; FileError.
 DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSource& base,
                       const FileSum& before, std::span<const TensorRef> weights);

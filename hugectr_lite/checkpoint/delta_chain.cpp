@@ -151,11 +151,7 @@ TensorRef whole_ref(const DeltaTensor& tensor, const SafetensorsReader& file) {
   if (!entry || entry->shape != tensor.shape || entry->dtype != tensor.dtype)
     raise<DataError>("{}: tensor {}: expected it in the shape of the manifest", file.name(),
                      tensor.name);
-  return {.name = tensor.name,
-          .shape = tensor.shape,
-          .get = [&file, entry](int64_t first,
-                                std::span<float> out) { file.read_range(*entry, first, out); },
-          .dtype = tensor.dtype};
+  return file.ref(*entry);
 }
 
 void check_file(const DeltaLink& link) {
@@ -240,8 +236,7 @@ FileSum DeltaChain::join(const ByteSource& base, const std::string& path) const 
   }
   std::vector<TensorRef> tensors;
   if (first == links_.size()) {
-    for (const auto& entry : layers[0].reader->tensors())
-      tensors.push_back(whole_ref({entry.name, entry.dtype, entry.shape}, *layers[0].reader));
+    tensors = layers[0].reader->refs();
   } else {
     const DeltaLink& last = links_.back();
     for (const DeltaTensor& tensor : last.meta.tensors) {

@@ -315,6 +315,20 @@ void SafetensorsReader::read_others(std::span<const TensorRef> into,
     if (!there.contains(e.name)) read_tensor(e, *places.at(e.name), nullptr);
 }
 
+TensorRef SafetensorsReader::ref(const Entry& entry) const {
+  return {
+      .name = entry.name,
+      .shape = entry.shape,
+      .get = [this, entry](int64_t first, std::span<float> out) { read_range(entry, first, out); },
+      .dtype = entry.dtype};
+}
+
+std::vector<TensorRef> SafetensorsReader::refs() const {
+  std::vector<TensorRef> refs;
+  for (const Entry& entry : entries_) refs.push_back(ref(entry));
+  return refs;
+}
+
 FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
   const Places places = places_of(into);
   Checksum checksum;

@@ -64,6 +64,9 @@ class SafetensorsReader {
   void read_range(const Entry& entry, int64_t first, std::span<float> out) const {
     read_elements(entry, first, out);
   }
+  // An entry, or all of them, to write it elsewhere. This must outlive them.
+  [[nodiscard]] TensorRef ref(const Entry& entry) const;
+  [[nodiscard]] std::vector<TensorRef> refs() const;
   // Reads every tensor of the file to its place in `into`, and sums the whole file on the way.
   // Names and shapes must agree exactly: DataError listing what is missing, surplus or of another
   // shape, before anything is read. Floats of another type are converted, to nearest.

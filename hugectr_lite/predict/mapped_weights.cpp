@@ -7,10 +7,6 @@
 namespace hlite::predict {
 
 namespace {
-std::string file_of(const std::string& model) {
-  return checkpoint::is_checkpoint(model) ? checkpoint::weights_file(model) : model;
-}
-
 DType dtype_of(FloatType type) {
   return type == FloatType::kFloat  ? DType::kF32
          : type == FloatType::kBf16 ? DType::kBf16
@@ -19,7 +15,7 @@ DType dtype_of(FloatType type) {
 }  // namespace
 
 MappedWeights::MappedWeights(const std::string& model)
-    : file_(file_of(model)), reader_(file_), memory_(file_.name()) {}
+    : file_(checkpoint::weights_in(model).path), reader_(file_), memory_(file_.name()) {}
 
 // Returns the address where the tables of a layer begin, if they follow each other in the file as
 // in memory; else null.

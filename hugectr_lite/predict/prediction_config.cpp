@@ -104,7 +104,7 @@ std::unique_ptr<config::TrainConfig> prediction_config(ConfigText config, const 
     config.name = model + "/manifest.json";
     config.text = checkpoint::read_manifest(model).config;
   }
-  const ReadFile file(is_checkpoint ? checkpoint::weights_file(model) : model);
+  const ReadFile file(checkpoint::weights_in(model).path);
   const Changes sizes =
       sizes_of_tables(config.path.empty() ? JsonNode::parse(config.text, config.name)
                                           : JsonNode::parse_file(config.path),

@@ -24,13 +24,11 @@ class JoinedWeights {
       : path_((std::filesystem::temp_directory_path() /
                fmt::format("predict.{}.{}.safetensors", ::getpid(), next_++))
                   .string()) {
-    const bool whole = checkpoint::is_checkpoint(weights.model);
-    const ReadFile base(whole ? checkpoint::last_weights_file(weights.model) : weights.model);
+    const checkpoint::WeightsFile from = checkpoint::weights_in(weights.model);
+    const ReadFile base(from.path);
     const checkpoint::DeltaChain chain(weights.delta, weights.until);
     // The manifest is enough to refuse another model's chain, before all weights are read.
-    if (whole)
-      static_cast<void>(chain.first_after(
-          checkpoint::last_weights_sum(checkpoint::read_manifest(weights.model)), base.name()));
+    if (from.sum) static_cast<void>(chain.first_after(*from.sum, base.name()));
     chain.join(base, path_);
   }
   ~JoinedWeights() { ::unlink(path_.c_str()); }

@@ -25,7 +25,7 @@ enum class WeightsIn { kMemory, kFile };
 
 struct ModelWeights {
   std::string model;       // a checkpoint's directory or a file of weights
-  std::string delta = {};  // a chain of deltas from the model's last weights, or none
+  std::string delta = {};  // a chain of deltas that the model's weights are in, or none
   // Iteration of the last link that is used.
   int64_t until = std::numeric_limits<int64_t>::max();
   WeightsIn in = WeightsIn::kMemory;

@@ -16,7 +16,7 @@ constexpr int64_t kMultiplicationsOfThread = 100'000'000;
 constexpr int64_t kOfLookedUp = 32;
 
 int64_t multiplications_of_sample(const std::string& model) {
-  const ReadFile file(checkpoint::is_checkpoint(model) ? checkpoint::weights_file(model) : model);
+  const ReadFile file(checkpoint::weights_in(model).path);
   const checkpoint::SafetensorsReader weights(file);
   int64_t all = 0;
   for (const auto& tensor : weights.tensors()) {

@@ -131,8 +131,8 @@ void Scorer::open_preparation(const config::DataConfig& config,
 
 std::unique_ptr<Scorer::Loaded> Scorer::load() {
   // Links are joined with a check of what comes of them.
-  if (options_.verify && options_.delta.empty() && checkpoint::is_checkpoint(options_.model))
-    checkpoint::verify_weights(options_.model, checkpoint::read_manifest(options_.model));
+  if (options_.verify && options_.delta.empty())
+    checkpoint::verify_weights(checkpoint::weights_in(options_.model));
   auto loaded = std::make_unique<Loaded>(
       predict::prediction_config({options_.run.config}, options_.model, options_.run.overrides,
                                  options_.max_batch),

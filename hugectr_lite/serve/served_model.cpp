@@ -79,7 +79,8 @@ std::unique_ptr<LoadedVersion> ServedModel::load_version(const VersionNumber& nu
     scorer.until = number.iteration;
   } else if (checkpoint::is_checkpoint(scorer.model)) {
     const auto meta = checkpoint::read_manifest(scorer.model);
-    weights = {.iteration = meta.iteration, .xxh3_64 = checkpoint::weights_sum(meta).digits()};
+    weights = {.iteration = meta.iteration,
+               .xxh3_64 = checkpoint::weights_in(scorer.model, meta).sum->digits()};
   }
   loaded->scorer = std::make_unique<Scorer>(scorer, metrics_);
   loaded->description = description_of(options_.name, loaded->version, *loaded->scorer);
@@ -182,10 +183,10 @@ void ServedModel::end_unused() {
 void ServedModel::verify_first() {
   const VersionNumber first = current_->number;
   const std::string path = versions_.model_of(first);
-  if (!options_.scorer.verify || first.iteration > 0 || !checkpoint::is_checkpoint(path)) return;
+  if (!options_.scorer.verify || first.iteration > 0) return;
   const int64_t stamp = versions_.stamp(first);
   try {
-    checkpoint::verify_weights(path, checkpoint::read_manifest(path));
+    checkpoint::verify_weights(checkpoint::weights_in(path));
   } catch (const std::exception& error) {
     refuse(first, stamp, error.what());
     if (versions_.may_grow() && take_newest({})) return;

@@ -359,6 +359,45 @@ TEST_CASE("a manifest that says something else is an error that says what") {
                  {"none: expected a checkpoint, found nothing"});
 }
 
+TEST_CASE("the best weights of a checkpoint count, where its manifest has some") {
+  const TemporaryDirectory dir;
+  const auto weights = model_weights(), states = model_states(), back = model_weights();
+  weights->fill(5);
+  save_weights(dir / "best", weights->refs(), R"({"rules":[]})");
+  const auto best_values = weights->values();
+  CheckpointMeta meta = example_meta(1);
+  weights->fill(6);
+  save_checkpoint(dir / "last only", meta, weights->refs(), states->refs());
+  const ReadFile best(dir / "best");
+  meta.best_weights = &best;
+  save_checkpoint(dir / "both", meta, weights->refs(), states->refs());
+
+  load_weights(weights_in(dir / "both"), back->refs());
+  CHECK(back->values() == best_values);
+  load_weights(weights_in(dir / "both", Which::kLast), back->refs());
+  CHECK(back->values() == weights->values());
+  // Its metadata are in the manifest, so that a delta can lead to the same bytes.
+  CHECK(SafetensorsReader(ReadFile(weights_in(dir / "both").path)).metadata().empty());
+  CHECK(weights_in(dir / "best").path == dir / "best");
+  CHECK_FALSE(weights_in(dir / "best").sum);
+
+  // A file that the manifest does not name is nothing to it.
+  fs::copy_file(dir / "best", dir / "last only/best.safetensors");
+  for (const Which which : {Which::kBest, Which::kLast}) {
+    const WeightsFile file = weights_in(dir / "last only", which);
+    CHECK(file.path == dir / "last only/weights.safetensors");
+    REQUIRE(file.sum);
+    CHECK(file.sum->digits() == read_manifest(dir / "last only").files[0].sum.digits());
+    verify_weights(file);
+  }
+  fs::copy_file(dir / "best", dir / "both/weights.safetensors",
+                fs::copy_options::overwrite_existing);
+  verify_weights(weights_in(dir / "both"));
+  check_contains(
+      message_of<DataError>([&] { verify_weights(weights_in(dir / "both", Which::kLast)); }),
+      {"weights.safetensors: it is damaged"});
+}
+
 TEST_CASE("weights are exported to one file and read from it") {
   const TemporaryDirectory dir;
   for (const uint64_t seed : {1, 2}) {
@@ -366,21 +405,21 @@ TEST_CASE("weights are exported to one file and read from it") {
     weights->fill(seed);
     save_weights(dir / "w.safetensors", weights->refs());
     CHECK(dir.entries() == 1);
-    load_weights(dir / "w.safetensors", back->refs());
+    load_weights({dir / "w.safetensors"}, back->refs());
     CHECK(back->values() == weights->values());
     CHECK(trained_on(dir / "w.safetensors").empty());
   }
   const auto weights = model_weights(), back = model_weights();
   weights->fill(3);
   save_weights(dir / "known.safetensors", weights->refs(), R"({"rules":[]})");
-  load_weights(dir / "known.safetensors", back->refs());
+  load_weights({dir / "known.safetensors"}, back->refs());
   CHECK(back->values() == weights->values());
   CHECK(trained_on(dir / "known.safetensors") == R"({"rules":[]})");
   const auto states = model_states();
   check_contains(
-      message_of<DataError>([&] { load_weights(dir / "w.safetensors", states->refs()); }),
+      message_of<DataError>([&] { load_weights({dir / "w.safetensors"}, states->refs()); }),
       {"w.safetensors", "step: expected [], found none"});
-  check_contains(message_of<DataError>([&] { load_weights(dir / "none", states->refs()); }),
+  check_contains(message_of<DataError>([&] { load_weights({dir / "none"}, states->refs()); }),
                  {"none: cannot open"});
   check_contains(message_of<DataError>([&] { save_weights("/dev/null", states->refs()); }),
                  {"/dev/null", "something else"});

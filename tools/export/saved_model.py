@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 
+BEST, LAST = "best.safetensors", "weights.safetensors"
 TYPES = {"F32": "<f4", "U32": "<u4", "F16": "<f2", "BF16": "<u2"}
 
 
@@ -55,32 +56,60 @@ def read_weights(path):
     return weights
 
 
-def load(model, config):
-    """(config, weights) of a checkpoint's folder or a file of weights; `config` may be None for the former."""
-    folder = os.path.isdir(model)
+def read_manifest(folder):
+    """The manifest of a checkpoint, of which it is known that it has a config and a list of files."""
+    try:
+        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+            manifest = json.load(file)
+        if {"config", "files"} <= manifest.keys():
+            return manifest
+    except (OSError, ValueError, AttributeError):
+        pass
+    raise ModelError(f"{folder}: expected a checkpoint, found no manifest.json with a config in it")
+
+
+def weights_in(folder, manifest, which):
+    """The path of the weights of a checkpoint, by the rule of weights_in() in hugectr_lite/checkpoint/checkpoint.h: the
+    best ones, which predict and serve use, or the last ones where there are no best ones or `which` is "last"."""
+    best = which == "best" and any(entry["name"] == BEST for entry in manifest["files"])
+    return os.path.join(folder, BEST if best else LAST)
+
+
+def name_layers(config):
+    """Gives every layer without a name the one that `train` gives it: that of its first top."""
+    for layer in config["layers"]:
+        if "top" in layer:
+            layer.setdefault("name", layer["top"] if isinstance(layer["top"], str) else layer["top"][0])
+
+
+def load(model, config, which="best"):
+    """(config, weights) of a checkpoint's folder or a file of weights; `config` may be None for the former. All layers of
+    the config have names. Raises ModelError."""
+    path, blocks = model, None
+    if os.path.isdir(model):
+        manifest = read_manifest(model)
+        path, blocks = weights_in(model, manifest, which), manifest["config"]
+    elif not os.path.exists(model):
+        raise ModelError(f"{model}: expected a checkpoint or exported weights, found nothing")
     if config is not None:
         try:
             with open(config, encoding="utf-8") as file:
                 blocks = parse_config(file.read(), config)
         except OSError as error:
             raise ModelError(f"{config}: {error.strerror}") from None
-    elif folder:
-        try:
-            with open(os.path.join(model, "manifest.json"), encoding="utf-8") as file:
-                blocks = json.load(file)["config"]
-        except (OSError, ValueError, KeyError):
-            raise ModelError(f"{model}: expected a checkpoint, found no manifest.json with a config in it") from None
-    elif not os.path.exists(model):
-        raise ModelError(f"{model}: expected a checkpoint or exported weights, found nothing")
-    else:
+    if blocks is None:
         raise ModelError(f"--config: expected the model's config, as {model} has none in it")
-    return blocks, read_weights(os.path.join(model, "weights.safetensors") if folder else model)
+    name_layers(blocks)
+    return blocks, read_weights(path)
 
 
 def add_model(parser):
     """The options that load() takes."""
     parser.add_argument("--model", required=True, metavar="DIR|FILE.safetensors")
     parser.add_argument("--config", metavar="FILE", help="default: the checkpoint's")
+    parser.add_argument("--which", choices=["best", "last"], default="best",
+                        help="of a checkpoint: the weights of the best evaluation, which predict and serve use "
+                        "(default; the last ones where there are no best ones), or the last ones")
 
 
 def exit_code_of(program, action):

@@ -138,13 +138,8 @@ std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, in
 }
 
 void load_trained_weights(Model& model, const std::string& path) {
-  if (checkpoint::is_checkpoint(path)) {
-    const auto meta = checkpoint::read_manifest(path);
-    checkpoint::load_checkpoint_weights(
-        path, meta, weights_to_read(model, ReadFile(checkpoint::weights_file(path))));
-  } else {
-    checkpoint::load_weights(path, weights_to_read(model, ReadFile(path)));
-  }
+  const checkpoint::WeightsFile file = checkpoint::weights_in(path);
+  checkpoint::load_weights(file, weights_to_read(model, ReadFile(file.path)));
 }
 
 void weights_changed(const Model& model) {

@@ -131,8 +131,7 @@ void check_options(const config::TrainConfig& config, const Options& options,
         [&] { check_same_run(config, checkpoint::read_manifest(options.resume), options.resume); });
   if (!options.init.empty())
     try_to([&] {
-      const bool is_checkpoint = checkpoint::is_checkpoint(options.init);
-      const ReadFile file(is_checkpoint ? checkpoint::weights_file(options.init) : options.init);
+      const ReadFile file(checkpoint::weights_in(options.init).path);
       const checkpoint::SafetensorsReader weights(file);
     });
   if (options.with_preparation) try_to([&] { preparation_of(config); });

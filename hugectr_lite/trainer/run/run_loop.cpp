@@ -53,11 +53,11 @@ void finish(Trainer& trainer, TrainingLoop& loop, EndReason reason) {
   trainer.wait_for_save();
   if (reason == EndReason::kInterrupted) {
     trainer.check_weights();
-    if (!options.save_delta.empty()) trainer.save_delta(options.save_delta);
+    if (!options.save_delta.empty()) loop.policy().save_delta(options.save_delta);
     return options.save.empty() ? loop.save_snapshot() : loop.policy().save(options.save);
   }
   // Before --save, which may replace the checkpoint that it is the difference to.
-  if (!options.save_delta.empty()) trainer.save_delta(options.save_delta);
+  if (!options.save_delta.empty()) loop.policy().save_delta(options.save_delta);
   if (!options.save.empty()) loop.policy().save(options.save);
   loop.finish();
   if (!options.export_path.empty()) trainer.export_weights(options.export_path);

@@ -52,6 +52,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   if (!options.resume.empty()) {
     resumed_ =
         std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
+    resumed_weights_ = checkpoint::weights_in(options.resume, *resumed_);
     check_same_run(config, *resumed_, options.resume);
   }
   if (ranks_.rank == 0) {
@@ -227,8 +228,9 @@ void Trainer::restore() {
 }
 
 void Trainer::restore_state() {
-  const auto weights =
-      weights_to_read(*model_, ReadFile(checkpoint::last_weights_file(options_.resume)));
+  const std::string last =
+      checkpoint::weights_in(options_.resume, *resumed_, checkpoint::Which::kLast).path;
+  const auto weights = weights_to_read(*model_, ReadFile(last));
   const auto states = states_to_read(
       *model_, ReadFile(checkpoint::last_states_file(options_.resume)), resumed_->iteration);
   checkpoint::load_checkpoint(
@@ -397,22 +399,26 @@ void Trainer::evict_for_checkpoint() {
   evicted_ = iteration_;
 }
 
-void Trainer::save_delta(const std::string& chain) {
+void Trainer::save_delta(const std::string& chain, const PolicyState& policy) {
   const auto start = Clock::now();
   HLITE_CHECK(resumed_ != nullptr, "{}: a delta without a checkpoint to begin from", chain);
   model_->synchronize();
   const auto rows_before = trainer::moved_rows(*model_);
   evict_for_checkpoint();
   checkpoint::DeltaSize size;
-  write_collected(exec(), ranks_, {weights_of(*model_)}, [&](const auto& lists) {
-    const ReadFile base(checkpoint::last_weights_file(options_.resume));
-    size = checkpoint::write_delta(chain, iteration_, base, resumed_->files[0].sum, lists[0]);
-  });
+  std::optional<checkpoint::SafetensorsReader> best;
+  if (policy.best_weights) best.emplace(*policy.best_weights);
+  write_collected(
+      exec(), ranks_, {best ? best->refs() : weights_of(*model_)}, [&](const auto& lists) {
+        const ReadFile base(resumed_weights_.path);
+        size = checkpoint::write_delta(chain, iteration_, base, *resumed_weights_.sum, lists[0]);
+      });
   leave_out(rows_before);
   progress_.line(fmt::format(
-      "saved a delta of iteration {} to {}: {} rows changed or came, {} left, {} of {} bytes in "
+      "saved a delta of {}iteration {} to {}: {} rows changed or came, {} left, {} of {} bytes in "
       "{:.2f} s",
-      iteration_, chain, size.rows, size.gone, size.bytes, size.full_bytes, seconds_since(start)));
+      best ? "the best weights after " : "", iteration_, chain, size.rows, size.gone, size.bytes,
+      size.full_bytes, seconds_since(start)));
 }
 
 checkpoint::CheckpointMeta Trainer::meta(const PolicyState& policy) {

@@ -139,9 +139,10 @@ class Trainer {
   void check_save();
   // The same after waiting for it to finish.
   void wait_for_save();
-  // Writes what the weights differ by from those of the checkpoint that the run was resumed from,
-  // as a link of the chain in a folder. REQUIRES resumed(). Throws DataError, FileError.
-  void save_delta(const std::string& chain);
+  // Writes what the weights that a checkpoint of now would be used with differ by from those of the
+  // one that the run was resumed from (checkpoint::weights_in), as a link of the chain in a folder.
+  // REQUIRES resumed(). Throws DataError, FileError.
+  void save_delta(const std::string& chain, const PolicyState& policy);
   // Writes all weights: what --init takes. Throws FileError.
   void export_weights(const std::string& path);
   // Writes tensors of the model in the same way, without a word. Returns the sum of the file, on
@@ -215,6 +216,7 @@ class Trainer {
   ThreadPool pool_;
   uint64_t seed_ = 0, run_ = 0;
   std::unique_ptr<checkpoint::CheckpointMeta> resumed_;  // of --resume
+  checkpoint::WeightsFile resumed_weights_;              // those that it is used with
   bool new_data_ = false;                                // ModelData::new_data
   std::unique_ptr<Model> model_;
   std::unique_ptr<data::BatchSource> source_;

@@ -12,7 +12,10 @@ TrainingPolicy::TrainingPolicy(Trainer& trainer)
       last_(trainer, /*with_states=*/true) {
   const checkpoint::CheckpointMeta* const resumed = trainer.resumed();
   if (!resumed) return;
-  watch_.restore(resumed->plateau, resumed->early_stop);
+  // Without early_stop there are no weights but the last ones from here on.
+  watch_.restore(resumed->plateau,
+                 config_.early_stop ? resumed->early_stop : checkpoint::BestMetric{});
+  if (!config_.early_stop) return;
   if (auto file = checkpoint::open_best_weights(trainer.options().resume, *resumed))
     best_.adopt(std::move(file), resumed->files.back().sum);
 }
@@ -67,6 +70,8 @@ void TrainingPolicy::use_last() {
 
 void TrainingPolicy::take_weights() {
   last_.drop();
+  best_.drop();
+  watch_.restore(watch_.plateau(), {});
   best_in_use_ = false;
 }
 

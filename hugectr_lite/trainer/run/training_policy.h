@@ -33,10 +33,14 @@ class TrainingPolicy {
   // needed before a step. `for_good`: no step will follow, and use_last() must not.
   void use_best(bool for_good);
   void use_last();
-  // The weights in the model are the caller's: neither the best nor the last ones come back.
+  // The weights in the model are the caller's: neither the best nor the last ones come back, and the
+  // next evaluation is the first of them.
   void take_weights();
   // Trainer::save() with the last weights, whichever are in the model.
   void save(const std::string& directory) { save_by(&Trainer::save, directory); }
+  // Trainer::save_delta(), while the last weights are in the model: to the weights that a checkpoint
+  // would be used with.
+  void save_delta(const std::string& chain) { save_by(&Trainer::save_delta, chain); }
   // Trainer::save_snapshot(), while the last weights are in the model.
   void save_snapshot(const std::string& directory) { save_by(&Trainer::save_snapshot, directory); }
 
