@@ -3,12 +3,42 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::ops {
 namespace {
+
+template <typename T>
+void check_sizes(std::span<const T> scores, std::span<const T> labels, std::span<const T> weights) {
+  HLITE_CHECK(scores.size() == labels.size(), "{} scores, {} labels", scores.size(), labels.size());
+  HLITE_CHECK(weights.empty() || weights.size() == scores.size(), "{} scores, {} weights",
+              scores.size(), weights.size());
+}
+
+[[noreturn]] void fail_nan(uint64_t sample) {
+  raise<DataError>("AUC: the score of evaluation sample {} is NaN", sample);
+}
+
+// Weights of pairs, from groups of samples with equal scores, in their order.
+class WeightedPairs {
+ public:
+  // `tied`: the weights of the group's negatives and of its positives.
+  void add(const double (&tied)[2]) {
+    won_ += tied[1] * (negatives_ + tied[0] / 2);
+    negatives_ += tied[0];
+    positives_ += tied[1];
+  }
+  [[nodiscard]] std::optional<double> area() const {
+    if (!(negatives_ > 0 && positives_ > 0)) return std::nullopt;
+    return won_ / negatives_ / positives_;
+  }
+
+ private:
+  double won_ = 0, negatives_ = 0, positives_ = 0;
+};
 
 // Sorts by the upper 33 bits in three stable counting passes of 11.
 void radix_sort(std::vector<uint64_t>& values, int low_bit) {
@@ -33,7 +63,7 @@ void radix_sort(std::vector<uint64_t>& values, int low_bit) {
 std::vector<uint64_t> scored_rows(std::span<const float> scores, std::span<const float> labels) {
   std::vector<uint64_t> rows(scores.size());
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (std::isnan(scores[i])) raise<DataError>("AUC: the score of evaluation sample {} is NaN", i);
+    if (std::isnan(scores[i])) fail_nan(i);
     rows[i] = uint64_t{ordered_bits(scores[i])} << 1 | (labels[i] > 0.5f);
   }
   return rows;
@@ -46,19 +76,16 @@ std::optional<double> weighted_auc(std::span<const float> scores, std::span<cons
   std::vector<uint64_t> rows = scored_rows(scores, labels);
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = rows[i] << kIndexBits | i;
   radix_sort(rows, kIndexBits);
-  double won = 0, negatives = 0, positives = 0;
+  WeightedPairs pairs;
   for (size_t i = 0; i < rows.size();) {
     double tied[2] = {0, 0};
     const uint64_t score = rows[i] >> (kIndexBits + 1);
     for (; i < rows.size() && rows[i] >> (kIndexBits + 1) == score; ++i)
       tied[rows[i] >> kIndexBits & 1] +=
           static_cast<double>(weights[rows[i] & ((uint64_t{1} << kIndexBits) - 1)]);
-    won += tied[1] * (negatives + tied[0] / 2);
-    negatives += tied[0];
-    positives += tied[1];
+    pairs.add(tied);
   }
-  if (!(negatives > 0 && positives > 0)) return std::nullopt;
-  return won / negatives / positives;
+  return pairs.area();
 }
 
 // term(i) of n samples, weighted, over the weights: in blocks of a fixed size, added in their
@@ -95,9 +122,7 @@ double weighted_mean(const Exec& exec, size_t n, std::span<const float> weights,
 
 std::optional<double> auc(std::span<const float> scores, std::span<const float> labels,
                           std::span<const float> weights) {
-  HLITE_CHECK(scores.size() == labels.size(), "{} scores, {} labels", scores.size(), labels.size());
-  HLITE_CHECK(weights.empty() || weights.size() == scores.size(), "{} scores, {} weights",
-              scores.size(), weights.size());
+  check_sizes(scores, labels, weights);
   if (!weights.empty()) return weighted_auc(scores, labels, weights);
   std::vector<uint64_t> rows = scored_rows(scores, labels);
   radix_sort(rows, 1);
@@ -114,6 +139,31 @@ std::optional<double> auc(std::span<const float> scores, std::span<const float> 
   }
   if (negatives == 0 || positives == 0) return std::nullopt;
   return won / 2 / static_cast<double>(negatives) / static_cast<double>(positives);
+}
+
+std::optional<double> auc(std::span<const double> scores, std::span<const double> labels,
+                          std::span<const double> weights) {
+  check_sizes(scores, labels, weights);
+  std::vector<std::pair<double, size_t>> rows(scores.size());  // score, sample
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (std::isnan(scores[i])) fail_nan(i);
+    rows[i] = {scores[i], i};
+  }
+  std::sort(rows.begin(), rows.end());
+  // Weights at most of about 1, whatever their size: a product neither overflows nor vanishes.
+  const double most = weights.empty() ? 1 : *std::max_element(weights.begin(), weights.end());
+  const int exponent = most > 0 ? std::ilogb(most) : 0;
+  WeightedPairs pairs;
+  for (size_t i = 0; i < rows.size();) {
+    double tied[2] = {0, 0};
+    const double score = rows[i].first;
+    for (; i < rows.size() && rows[i].first == score; ++i) {
+      const size_t sample = rows[i].second;
+      tied[labels[sample] > 0.5] += weights.empty() ? 1 : std::ldexp(weights[sample], -exponent);
+    }
+    pairs.add(tied);
+  }
+  return pairs.area();
 }
 
 double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels,
@@ -149,8 +199,7 @@ void GpuMetrics::start(const Exec& exec, Vector<const float> logits, Vector<cons
 }
 
 std::optional<double> GpuMetrics::auc() const {
-  if (sums_->first_nan != 0)
-    raise<DataError>("AUC: the score of evaluation sample {} is NaN", ~sums_->first_nan);
+  if (sums_->first_nan != 0) fail_nan(~sums_->first_nan);
   const auto positives = static_cast<double>(sums_->positives);
   const double negatives = static_cast<double>(samples_) - positives;
   if (positives == 0 || negatives == 0) return std::nullopt;

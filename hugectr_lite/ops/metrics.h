@@ -22,6 +22,9 @@ namespace hlite::ops {
 // class whose weights are all 0 is absent. At most 2^31 samples then.
 std::optional<double> auc(std::span<const float> scores, std::span<const float> labels,
                           std::span<const float> weights = {});
+// The same of doubles, without a limit on samples: two scores are a tie only if they are equal.
+std::optional<double> auc(std::span<const double> scores, std::span<const double> labels,
+                          std::span<const double> weights = {});
 
 // Mean binary cross-entropy of logits, summed in double in a fixed order. 0 for no samples. With
 // weights: the sum of weighted losses over the sum of the weights, 0 if that is 0.

@@ -20,20 +20,23 @@ namespace hlite::python {
 // A C-contiguous array of T that Python owns. Throws Python's BufferError for another order of
 // elements and DataError for another type; the package converts both beforehand.
 template <typename T>
-requires std::same_as<T, float> || std::same_as<T, int64_t>
+requires std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, int64_t>
 class InputArray {
  public:
   InputArray(const pybind11::object& array, const char* name) : name_(name) {
     if (PyObject_GetBuffer(array.ptr(), &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) != 0)
       throw pybind11::error_already_set();
     const std::string_view format = view_.format ? view_.format : "B";
-    constexpr bool kIsFloat = std::same_as<T, float>;
-    const bool fits = kIsFloat ? format == "f" : format == "l" || format == "q";
+    const bool fits = std::integral<T> ? format == "l" || format == "q"
+                                       : format == pybind11::format_descriptor<T>::format();
     if (fits && view_.itemsize == sizeof(T)) return;
     std::string found(format);
     PyBuffer_Release(&view_);
     raise<DataError>("{}: expected an array of {}, found the type \"{}\"", name,
-                     kIsFloat ? "float32" : "int64", found);
+                     std::integral<T>         ? "int64"
+                     : std::same_as<T, float> ? "float32"
+                                              : "float64",
+                     found);
   }
   ~InputArray() { PyBuffer_Release(&view_); }
   InputArray(const InputArray&) = delete;

@@ -45,6 +45,7 @@ namespace {
 
 using namespace py::literals;
 using Floats = InputArray<float>;
+using Doubles = InputArray<double>;
 using Keys = InputArray<int64_t>;
 using Changes = std::vector<std::string>;
 
@@ -563,9 +564,10 @@ void define_prediction(py::module_& module) {
       .def_property_readonly("reads_log_features", &PyPredictor::has_log_features);
   module.def("auc",
              [](const py::object& label, const py::object& score, const py::object& sample_weight) {
-               const auto weights = weights_of(sample_weight);
-               return ops::auc(Floats(score, "score").values(), Floats(label, "label").values(),
-                               values_of(weights));
+               const Doubles labels(label, "label"), scores(score, "score");
+               if (sample_weight.is_none()) return ops::auc(scores.values(), labels.values());
+               const Doubles weights(sample_weight, "sample_weight");
+               return ops::auc(scores.values(), labels.values(), weights.values());
              });
   module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
     return trainer::check_report(*predict::load_config({path, text}, changes),

@@ -160,6 +160,34 @@ TEST_CASE("weighted AUC, log loss and squared error equal their definitions") {
   CHECK_THROWS_AS(ops::mean_squared_error(one.exec(), two, single), Error);
 }
 
+TEST_CASE("AUC of doubles has the numbers of floats, and tells more scores apart") {
+  const auto doubled = [](const std::vector<float>& of) {
+    return std::vector<double>(of.begin(), of.end());
+  };
+  for (const uint32_t levels : {0u, 7u}) {
+    const Evaluation e = random_evaluation(3000, levels, 11);
+    std::vector<float> weights;
+    for (size_t i = 0; i < 3000; ++i)
+      weights.push_back(static_cast<float>(random::word(3, 7, i) % 5) / 3.0f);
+    const auto scores = doubled(e.logits), labels = doubled(e.labels);
+    CHECK(ops::auc(scores, labels) == ops::auc(e.logits, e.labels));
+    const auto area = ops::auc(scores, labels, doubled(weights));
+    CHECK(area.value() == Approx(ops::auc(e.logits, e.labels, weights).value()).epsilon(1e-14));
+    std::vector<double> large;
+    for (const float w : weights) large.push_back(std::ldexp(double{w}, 900));
+    CHECK(ops::auc(scores, labels, large) == area);  // to the bit
+  }
+  const auto area = [](const std::vector<double>& scores) {
+    return ops::auc(scores, std::vector<double>{0, 1, 0, 1});
+  };
+  CHECK(area({1, 1 + 1e-15, 1 - 1e-15, 1 + 2e-15}) == 1.0);
+  CHECK(area({1e300, 2e300, 1e299, 3e300}) == 1.0);
+  CHECK(area({1e-320, 2e-320, 1e-321, 1e-320}) == 0.875);
+  CHECK(area({0.0, -0.0, 0.0, 0.0}) == 0.5);
+  CHECK_THROWS_AS(area({1, 2, NAN, 3}), DataError);
+  CHECK_THROWS_AS(area({1, 2, 3}), Error);
+}
+
 TEST_CASE("AUC of special scores and of one class", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());

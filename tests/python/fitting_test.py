@@ -147,6 +147,24 @@ class FittingTest(unittest.TestCase):
         self.assertIn(got["auc"], [event["auc"] for event in events if event["event"] == "eval"])
         self.assertNotAlmostEqual(trainer.evaluate(*self.held_out)["auc"], area, places=4)
 
+    def test_auc_is_exact_in_double_precision(self):
+        random = np.random.default_rng(0)
+        label = (random.random(2000) < 0.5).astype(int)
+        weight = random.gamma(1, 2, 2000) * 1e200
+        normal = random.normal(size=2000) + label
+        for score in (1 - 1e-9 * random.random(2000) + 1e-10 * label, 1e300 * normal, 1e-320 * normal,
+                      1.7e9 + np.round(10 * normal) / 1000, np.round(1e15 * normal).astype(np.int64), normal.astype(np.float32)):
+            above = score[label == 1][:, None].astype(np.longdouble) - score[label == 0]
+            won = (above > 0) + (above == 0) / 2
+            self.assertAlmostEqual(hl.auc(label, score), won.mean(), places=14)
+            pairs = (weight / 1e200)[label == 1][:, None] * (weight / 1e200)[label == 0]
+            self.assertAlmostEqual(hl.auc(label, score, weight), (won * pairs).sum() / pairs.sum(), places=12)
+        self.assertEqual(hl.auc([0, 1, 0, 1], [1e300, 2e300, 1e299, 3e300]), 1)
+        self.assertEqual(hl.auc([0.5, 0.5 + 1e-12], [1, 2]), 1)  # so is a label
+        self.assertEqual(hl.auc([0, 1], [0.0, -0.0]), 0.5)
+        self.assertIsNone(hl.auc([1, 1], [0.1, 0.2]))
+        self.assertIsNone(hl.auc([0, 1], [0.1, 0.2], [1, 0]))
+
     def test_mse_loss_fits_numbers(self):
         built = early_stopping(learning_rate=0.02)
         built["layers"][-1]["type"] = "MSELoss"

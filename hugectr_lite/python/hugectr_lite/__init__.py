@@ -91,10 +91,11 @@ def check(config, *, set=None):
 
 
 def auc(label, score, sample_weight=None):
-    """The exact area under the ROC curve, or None if one of the classes is absent. A label above 0.5 is positive. With
-    weights, a pair of samples counts as much as the product of its two weights."""
+    """The exact area under the ROC curve, or None if one of the classes is absent. A label above 0.5 is positive. Scores are
+    any finite numbers, in double precision: only equal ones are a tie. With weights, a pair of samples counts as much as
+    the product of its two weights."""
     label, score = (array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-                    for array in (arrays.floats(label, "label"), arrays.floats(score, "score")))
+                    for array in (arrays.floats(label, "label", np.float64), arrays.floats(score, "score", np.float64)))
     for name, array in (("label", label), ("score", score)):
         if array.ndim != 1:
             raise DataError(f"{name}: expected an array of one column, found the shape {list(array.shape)}")
@@ -103,7 +104,10 @@ def auc(label, score, sample_weight=None):
     wrong = label[~((label >= 0) & (label <= 1))]
     if wrong.size:
         raise DataError(f"label: expected values in [0, 1], found {wrong[0]}")
-    weight = None if sample_weight is None else arrays.weights(sample_weight)
+    wrong = np.flatnonzero(~np.isfinite(score))
+    if wrong.size:
+        raise DataError(f"score: sample {wrong[0]}: expected a finite value, found {score[wrong[0]]}")
+    weight = None if sample_weight is None else arrays.weights(sample_weight, kind=np.float64)
     if weight is not None and len(weight) != len(label):
         raise DataError(f"sample_weight: expected one for each of {len(label)} labels, found {len(weight)}")
     return _native.auc(label, score, weight)

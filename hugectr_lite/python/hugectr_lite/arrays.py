@@ -10,19 +10,25 @@ from ._native import DataError
 
 MANY = 10  # samples; with fewer, unknown keys in all of them are no surprise
 _MOST = int(np.iinfo(np.int64).max)
+_MOST_EXACT = 2 ** 53  # integers up to it are float64
 
 
-def floats(value, name):
+def floats(value, name, kind=np.float32):
+    """Numbers as float32, which the network takes, or as float64, which then has each integer as it is."""
     array = _numbers(value, name)
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name}: expected an array of numbers, found {_type_of(array)}")
+    if kind is np.float64 and array.dtype.kind in "iu" and array.size:
+        extreme = max(int(array.max()), int(array.min()), key=abs)
+        if abs(extreme) > _MOST_EXACT:
+            raise DataError(f"{name}: expected integers from -2^53 to 2^53, found {extreme}")
     with np.errstate(over="ignore"):  # infinity is refused with its place
-        return np.ascontiguousarray(array, np.float32).reshape(array.shape)
+        return np.ascontiguousarray(array, kind).reshape(array.shape)
 
 
-def weights(value, name="sample_weight"):
-    """float32 [n], finite and not negative."""
-    array = floats(value, name)
+def weights(value, name="sample_weight", kind=np.float32):
+    """[n], finite and not negative."""
+    array = floats(value, name, kind)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
