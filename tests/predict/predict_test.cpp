@@ -1,6 +1,7 @@
 // The program on models that `train` trained.
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <tuple>
 #include <vector>
 
@@ -36,6 +37,41 @@ TEST_CASE("scores are not written over what they come from") {
         {fmt::format("--out {}: expected a place of its own, found the input {}", out, input)});
   }
   CHECK((test::read_text(run / "samples.csv") == test::read_text(run / "eval.bin")));
+}
+
+TEST_CASE("an evaluation exports the scores that predict gives") {
+  const auto lines_of = [](const std::string& text) {
+    std::istringstream lines(text);
+    std::vector<float> numbers;
+    for (std::string line; std::getline(lines, line);) numbers.push_back(std::stof(line));
+    return numbers;
+  };
+  for (const auto& [what, by, ranks] :
+       {std::tuple("\"None\"", "\"None\"", "[0]"),
+        std::tuple("\"None\"", "\"None\", \"negative_share\": 0.125", "[0]"),
+        std::tuple("BinaryCrossEntropyLoss", "MSELoss", "[0]")}) {
+    CAPTURE(by);
+    const SmallRun run;
+    std::string text = test::small_config();
+    text.replace(text.find(what), std::string_view(what).size(), by);
+    test::write_text(run / "config.json", text);
+    const ProgramResult trained =
+        run.train({"--save", run / "ck", "--set", test::gpu(ranks), "--set",
+                   "solver.export_predictions_prefix=" + (run / "of_")});
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+    const ProgramResult printed =
+        predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
+    INFO(printed.err);
+    REQUIRE(printed.code == 0);
+    std::vector<float> scores;
+    for (const double score : scores_in(printed.out)) scores.push_back(static_cast<float>(score));
+    CHECK(lines_of(test::read_text(run / "of_prediction")) == scores);  // to the bit
+    const std::string records = test::read_text(run / "eval.bin");
+    std::vector<float> labels;
+    for (size_t i = 0; i < 333; ++i) labels.push_back(records[24 * i] != 0 ? 1.0f : 0.0f);
+    CHECK(lines_of(test::read_text(run / "of_label")) == labels);
+  }
 }
 
 TEST_CASE("scores are those of the last evaluation, from a checkpoint or exported weights") {

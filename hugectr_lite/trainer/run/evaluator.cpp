@@ -134,8 +134,12 @@ void Evaluator::compute(EvalResult& result) {
   labels = comm::gather_lists(ranks_, std::move(labels), 0);
   if (config_.data.sample_weight) weights = comm::gather_lists(ranks_, std::move(weights), 0);
   const network::Network& network = *model_.layers().network;
-  if (ranks_.rank == 0 && !predictions_.empty())
-    write_predictions(predictions_, logits, labels, network.tasks());
+  if (ranks_.rank == 0 && !predictions_.empty()) {
+    std::vector<float> scores(logits.size());
+    std::transform(logits.begin(), logits.end(), scores.begin(),
+                   [&](float logit) { return score_of(model_, logit); });
+    write_predictions(predictions_, scores, labels, network.tasks());
+  }
   if (network.tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {
     result.samples = std::ssize(logits);

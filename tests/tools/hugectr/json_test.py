@@ -178,7 +178,8 @@ class HugectrJsonTest(unittest.TestCase):
                 with open(os.path.join(self.folder, "made/here/of_" + what), encoding="utf-8") as file:
                     numbers[what] = [float(line) for line in file]
             self.assertEqual(len(numbers["label"]), event["samples"])
-            self.assertAlmostEqual(auc(numbers["prediction"], numbers["label"]), event["auc"], places=9)
+            self.assertTrue(all(0 < p < 1 for p in numbers["prediction"]))
+            self.assertAlmostEqual(auc(numbers["prediction"], numbers["label"]), event["auc"], places=6)
         # A folder that cannot be made: --check says so, training ends before it begins.
         config["solver"]["export_predictions_prefix"] = "/dev/null/p"
         self.assertIn("solver.export_predictions_prefix", self.train(config, "--check"))
