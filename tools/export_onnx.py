@@ -7,7 +7,9 @@
 
 Inputs: the dense features by their name in the config, float32 [batch, dense_dim] as the network sees them (of raw
 integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, keys a sample], local to each slot's
-table, -1 where a slot has fewer than it may. Output `score`: float32 [batch], the probability of label 1, or of a
+table, -1 where a sample has fewer than the slot may have (never with is_fixed_length). Any other key outside of its table
+becomes what the config's key_policy says; without one the runtime refuses the sample, as hl.Predictor does: Gather gets a
+row beyond the table, which is an error by ONNX's definition (onnxruntime raises it on a CPU). Output `score`: float32 [batch], the probability of label 1, or of a
 model with MSELoss the value. With --split
 the dense part takes the vectors [batch, slots, V] of each embedding by its name. Needs Debian's python3-onnx, or onnx
 from PyPI. A model above 2 GB keeps its weights in a file next to it. Of a checkpoint the weights are those that predict
@@ -30,7 +32,7 @@ except ModuleNotFoundError as missing:
           f"Debian's, for /usr/bin/python3), or `pip install numpy onnx`", file=sys.stderr)
     sys.exit(2)
 
-from onnx_layers import LAYERS, OPSET, Graph, Tensor, embedding, slot_tables  # noqa: E402
+from onnx_layers import LAYERS, OPSET, Graph, Keys, Tensor, embedding, slot_tables  # noqa: E402
 from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
 
 IR_VERSION = 8           # of onnx 1.12, which all since read
@@ -41,21 +43,22 @@ def names(value):
     return [value] if isinstance(value, str) else list(value)
 
 
-def hotness_of(sparse):
-    """Keys of each slot."""
-    slots = sparse["slot_num"]
-    if "nnz_per_slot" in sparse:
-        nnz = sparse["nnz_per_slot"]
-        return nnz if isinstance(nnz, list) else [nnz] * slots
-    most = sparse.get("max_nnz", 1)
-    return [most] * slots
+def keys_of(data, sparse):
+    """The Keys of a sparse input."""
+    slots, nnz = sparse["slot_num"], sparse.get("nnz_per_slot")
+    fixed = data.get("format", "Norm") in ("Raw", "RawAsync", "Criteo")
+    if nnz is None:
+        nnz = sparse.get("max_nnz", sparse.get("max_feature_num_per_sample", slots) - slots + 1)
+        may_lack = not fixed
+    else:
+        may_lack = not sparse.get("is_fixed_length", fixed)
+    return Keys(nnz if isinstance(nnz, list) else [nnz] * slots, may_lack, data)
 
 
 def build(config, weights, split):
     """(model, names of the tables' tensors)"""
     g = Graph(weights)
     data, layers = config["layers"][0], config["layers"][1:]
-    ragged = data.get("format") == "Norm"
     tensors, tables = {}, []
     dense = data["dense"]
     if dense.get("dense_dim", 0) > 0:
@@ -70,15 +73,16 @@ def build(config, weights, split):
     for layer in layers:
         kind, bottoms = layer["type"], names(layer["bottom"])
         if "Embedding" in kind:
-            slots = hotness_of(sparse[bottoms[0]])
-            tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, len(slots))))]
+            keys = keys_of(data, sparse[bottoms[0]])
+            slots = len(keys.hotness)
+            tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, slots)))]
             if split:
-                shape = [len(slots), layer["sparse_embedding_hparam"]["embedding_vec_size"]]
+                shape = [slots, layer["sparse_embedding_hparam"]["embedding_vec_size"]]
                 tensors[layer["top"]] = g.input(layer["top"], shape, TensorProto.FLOAT)
                 continue
             if bottoms[0] not in tensors:
-                tensors[bottoms[0]] = g.input(bottoms[0], [sum(slots)], TensorProto.INT64)
-            tensors[layer["top"]] = embedding(g, layer, tensors[bottoms[0]], slots, ragged)
+                tensors[bottoms[0]] = g.input(bottoms[0], [sum(keys.hotness)], TensorProto.INT64)
+            tensors[layer["top"]] = embedding(g, layer, tensors[bottoms[0]], keys)
             continue
         if kind in ("BinaryCrossEntropyLoss", "MSELoss"):
             scores = tensors[bottoms[0]].name

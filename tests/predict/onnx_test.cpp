@@ -1,5 +1,6 @@
 // tools/export_onnx.py against the program's own scores.
 #include <filesystem>
+#include <limits>
 #include <regex>
 
 #include "tests/end_to_end/golden_data.h"
@@ -145,6 +146,72 @@ TEST_CASE("a model whose slots share a table, written as ONNX, gives the same sc
                                     "to", "--prefix", "out/m", "--iteration", "3"},
                                    {}, 2);
   check_contains(refused, {"embedding emb", "expected a table for each slot", "[0, 1, 0]"});
+}
+
+// Records whose keys are these, the other numbers those of the run's first samples.
+static std::string with_keys(const SmallRun& run, const std::vector<std::vector<int32_t>>& keys) {
+  std::string records;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    records += test::read_text(run / "eval.bin").substr(24 * i, 12);
+    records.append(reinterpret_cast<const char*>(keys[i].data()), 4 * keys[i].size());
+  }
+  return records;
+}
+
+TEST_CASE("keys that are absent or outside of their tables are in ONNX what they are in predict") {
+  // The Data layer's way with them: of each the key_policy, nnz_per_slot if a sample may lack keys.
+  for (const char* const policy : {"error", "clamp", "oov"})
+    for (const bool may_lack : {false, true})
+      for (const char* const combiner : {"0", "1"}) {
+        CAPTURE(policy, may_lack, combiner);
+        const SmallRun run;
+        std::string text = test::small_config();
+        const auto replace = [&](const std::string& what, const std::string& by) {
+          text.replace(text.find(what), what.size(), by);
+        };
+        replace(R"("check": "None")",
+                fmt::format(R"("check": "None", "key_policy": "{}"{})", policy,
+                            std::string_view(policy) == "oov" ? R"(, "oov_key": 3)" : ""));
+        replace(R"("max_nnz": 1, "slot_num": 3)",
+                may_lack ? R"("nnz_per_slot": [1, 1, 1], "is_fixed_length": false, "slot_num": 3)"
+                         : R"("slot_num": 3)");
+        replace(R"("combiner": 0)", fmt::format(R"("combiner": {})", combiner));
+        replace("HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot");
+        test::write_text(run / "config.json", text);
+        const ProgramResult trained =
+            run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=20"});
+        INFO(trained.err);
+        REQUIRE(trained.code == 0);
+        const auto with = [&](std::vector<std::string> first,
+                              const std::vector<std::string>& last) {
+          first.insert(first.end(), last.begin(), last.end());
+          return test::run_program(first, run.path());
+        };
+        const std::vector<std::string> model = {"--model", "w.safetensors", "--config",
+                                                "config.json"};
+        REQUIRE(
+            with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"},
+                 model)
+                .code == 0);
+        const auto both_give = [&](const std::vector<std::vector<int32_t>>& keys) {
+          test::write_text(run / "keys.bin", with_keys(run, keys));
+          const ProgramResult ours =
+              with({HLITE_PREDICT, "--input", "keys.bin", "--out", "-"}, model);
+          const ProgramResult theirs =
+              with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py"},
+                   {"m.onnx", "config.json", "keys.bin"});
+          INFO(ours.err << theirs.err);
+          REQUIRE((ours.code == 0) == (theirs.code == 0));
+          if (ours.code == 0) check_close(scores_in(theirs.out), scores_in(ours.out));
+          return ours.code == 0;
+        };
+        const bool replaces = std::string_view(policy) != "error";
+        CHECK(both_give({{0, 4, 299}, {39, 0, 7}}));
+        CHECK(both_give({{0, -1, 299}, {-1, 0, 7}}) == (may_lack || replaces));
+        CHECK(both_give({{0, -5, 299}}) == replaces);
+        CHECK(both_give({{40, 0, 299}}) == replaces);
+        CHECK(both_give({{0, 0, std::numeric_limits<int32_t>::min()}}) == replaces);
+      }
 }
 
 TEST_CASE("what cannot be written as ONNX is an error that says why") {

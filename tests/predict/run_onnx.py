@@ -12,7 +12,8 @@ from onnx import numpy_helper
 
 OPS = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "MatMul": np.matmul, "Sqrt": np.sqrt,
-    "Max": np.maximum, "Tanh": np.tanh, "Erf": np.vectorize(math.erf, [np.float32]), "GreaterOrEqual": np.greater_equal,
+    "Max": np.maximum, "Tanh": np.tanh, "Erf": np.vectorize(math.erf, [np.float32]), "Less": np.less, "Greater": np.greater,
+    "Equal": np.equal, "Or": np.logical_or, "Not": np.logical_not, "Where": np.where,
     "Relu": lambda x: np.maximum(x, 0), "Sigmoid": lambda x: (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32),
     "Gather": lambda x, i, axis=0: np.take(x, i, axis), "Concat": lambda *x, axis: np.concatenate(x, axis),
     "Reshape": lambda x, shape: x.reshape(shape), "Transpose": lambda x, perm: x.transpose(perm),
@@ -34,7 +35,7 @@ def inputs(config, path):
     feed = {dense["top"]: values.view(np.float32) if floats else np.log1p(values.view(np.int32)).astype(np.float32)}
     at = 1 + dense["dense_dim"]
     for block, count in zip(sparse, columns):
-        feed[block["top"]] = records[:, at:at + count].astype(np.int64)
+        feed[block["top"]] = records[:, at:at + count].view(np.int32).astype(np.int64)  # -1: no key
         at += count
     return feed
 

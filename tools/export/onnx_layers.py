@@ -2,7 +2,7 @@
 
 A tensor here has the shape that it has in ONNX, its first dimension B (or n B after a Reshape); `Tensor.dims` are the
 others. Values are float32."""
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -64,6 +64,10 @@ class Graph:
         """Of the last dimension."""
         ints = [self.constant(np.array([v], np.int64)) for v in (begin, end, -1)]
         return self.node("Slice", [x, *ints])
+
+    def where(self, condition, chosen, other):
+        """`chosen` where the condition holds."""
+        return self.node("Where", [condition, self.constant(np.int64(chosen)), other])
 
     def sum(self, x, axis):
         return self.node("ReduceSum", [x, self.constant(np.array([axis], np.int64))], keepdims=1)
@@ -261,28 +265,53 @@ def slot_tables(layer, slots):
     return layer["sparse_embedding_hparam"].get("slot_tables", range(slots))
 
 
-def embedding(g, layer, keys, hotness, ragged):
-    """Vectors [B, slots, V] of keys [B, sum of hotness], local to each slot's table; -1 is no key."""
+@dataclass
+class Keys:
+    """What a sparse input says of its keys, by the rules of hugectr_lite/config/sparse_config.cpp."""
+    hotness: list         # most keys of each slot
+    may_lack: bool        # a sample may have fewer, and -1 in their places
+    policy: dict = field(default_factory=dict)  # of keys outside of their tables: the Data layer's keys for it
+
+
+def rows_of(g, own, rows, keys):
+    """(rows of the table for keys [B, n], 1 where there is a key or None where there always is). A key outside of the
+    table becomes what key_policy says; without one, a row beyond the table, which Gather has to refuse. (It would count a
+    negative one from the end.)"""
+    there = None
+    if keys.may_lack:
+        absent = g.node("Equal", [own, g.constant(np.int64(-1))])
+        there = g.node("Cast", [g.node("Not", [absent])], to=TensorProto.FLOAT)
+        own = g.where(absent, 0, own)
+    negative = g.node("Less", [own, g.constant(np.int64(0))])
+    policy = keys.policy.get("key_policy")
+    if policy not in ("clamp", "oov"):
+        return g.where(negative, rows, own), there
+    outside = g.node("Or", [negative, g.node("Greater", [own, g.constant(np.int64(rows - 1))])])
+    return g.where(outside, keys.policy.get("oov_key", 0) if policy == "oov" else rows - 1, own), there
+
+
+def embedding(g, layer, bottom, keys):
+    """Vectors [B, slots, V] of keys [B, sum of hotness], local to each slot's table."""
     hparam = layer["sparse_embedding_hparam"]
     mean = hparam.get("combiner", 0) in (1, "mean")
-    tables = slot_tables(layer, len(hotness))
+    tables = slot_tables(layer, len(keys.hotness))
     width, vectors, at = hparam["embedding_vec_size"], [], 0
-    for slot, count in enumerate(hotness):
+    for slot, count in enumerate(keys.hotness):
         name = f"{layer['name']}.table_{tables[slot]}"
         if name + ".keys" in g.weights:
             raise ModelError(f"{name}: expected a table with a row for every key, found one of the keys that came "
                              f"({layer['type']}), which ONNX cannot look up")
         table = g.weight(name)
-        own = g.columns(keys.name, at, at + count)
+        rows, there = rows_of(g, g.columns(bottom.name, at, at + count), len(g.weights[name]), keys)
         at += count
-        if count == 1 and not ragged:
-            vectors.append(g.node("Gather", [table, own], axis=0))  # [B,1,V]
-            continue
-        there = g.node("GreaterOrEqual", [own, g.constant(np.int64(0))])
-        rows = g.node("Gather", [table, g.node("Max", [own, g.constant(np.int64(0))])], axis=0)
-        weight = g.node("Unsqueeze", [g.node("Cast", [there], to=TensorProto.FLOAT), g.constant(np.array([2], np.int64))])
-        total = g.sum(g.node("Mul", [rows, weight]), 1)
-        if mean:
-            total = g.node("Div", [total, g.node("Max", [g.sum(weight, 1), g.scalar(1)])])
+        total = g.node("Gather", [table, rows], axis=0)  # [B,count,V]
+        if there is not None:
+            there = g.node("Unsqueeze", [there, g.constant(np.array([2], np.int64))])
+            total = g.node("Mul", [total, there])
+        if count > 1:
+            total = g.sum(total, 1)
+        if count > 1 and mean:
+            number = g.scalar(count) if there is None else g.node("Max", [g.sum(there, 1), g.scalar(1)])
+            total = g.node("Div", [total, number])
         vectors.append(total)
-    return Tensor(g.node("Concat", vectors, axis=1), [len(hotness), width])
+    return Tensor(g.node("Concat", vectors, axis=1), [len(keys.hotness), width])
