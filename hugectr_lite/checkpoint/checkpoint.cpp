@@ -74,6 +74,7 @@ bool has_older(const std::string& place) {
 ordered_json json_of(const BestMetric& metric) {
   ordered_json json = {{"waited", metric.waited}};
   if (metric.any) json["best"] = metric.value;
+  if (metric.of_loss) json["of_loss"] = true;
   return json;
 }
 
@@ -120,6 +121,7 @@ void copy_file(const ByteSource& from, ByteSink& sink) {
 void declare(Block& s, BestMetric& metric) {
   metric.any = s.number("best", &metric.value, {});
   s.integer("waited", &metric.waited, {.min = 0}, "", kRequired);
+  s.boolean("of_loss", &metric.of_loss);
 }
 
 void declare(Block& s, CheckpointMeta& meta) {

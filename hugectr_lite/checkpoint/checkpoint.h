@@ -46,8 +46,9 @@ struct CopiedFile {
 // The history of a metric that is watched.
 struct BestMetric {
   bool any = false;
-  double value = 0;    // the best
-  int64_t waited = 0;  // evaluations since then, or since the rate was last cut
+  double value = 0;      // the best
+  int64_t waited = 0;    // evaluations since then, or since the rate was last cut
+  bool of_loss = false;  // the value is a loss, which stands in for a metric that has not existed
 };
 
 struct CheckpointMeta {

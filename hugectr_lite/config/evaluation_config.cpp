@@ -15,13 +15,15 @@ void declare_watch(Block& s, const EvaluationConfig& evaluation, WatchConfig& wa
   std::vector<std::string> names = {kAuc, kAverageLoss, kAucMinusLoss};
   for (const EvalMetric& metric : evaluation.metrics)
     if (is_grouped(metric)) names.push_back(metric.name);
-  s.value("monitor",
-          {choice_text(names),
-           R"("type":"string","pattern":)"
-           R"("^(AUC|AverageLoss|AUC-AverageLoss|GAUC|(NDCG|HitRate)@[1-9][0-9]*)$")"},
-          "The metric; one of `eval_metrics` that is taken per group is possible too.",
-          otherwise("`\"AUC\"`"),
-          [&](const JsonNode& node) { watch.monitor = to_choice(node, names); });
+  s.value(
+      "monitor",
+      {choice_text(names),
+       R"("type":"string","pattern":)"
+       R"("^(AUC|AverageLoss|AUC-AverageLoss|GAUC|(NDCG|HitRate)@[1-9][0-9]*)$")"},
+      "The metric; one of `eval_metrics` that is taken per group is possible too. While it does "
+      "not exist, as the AUC of one class, `AverageLoss` is watched.",
+      otherwise("`\"AUC\"`"),
+      [&](const JsonNode& node) { watch.monitor = to_choice(node, names); });
   s.integer("patience", &watch.patience, {1, kMaxEvaluations},
             "Evaluations in a row without improvement.");
   s.number("min_delta", &watch.min_delta, {.min = 0},

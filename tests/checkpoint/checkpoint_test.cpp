@@ -31,7 +31,7 @@ CheckpointMeta example_meta(int64_t iteration) {
     meta.loss_scale = 4096;
     meta.loss_scale_good = iteration + 3;
     meta.rate_scale = 0.1f * 0.1f;
-    meta.plateau = {.any = true, .value = 0.1 + 0.2, .waited = 2};
+    meta.plateau = {.any = true, .value = 0.1 + 0.2, .waited = 2, .of_loss = true};
     meta.trained_on = R"({"slots":[{"name":"user","vocabulary":"00ff"}],"rules":[]})";
   }
   meta.config = R"({"solver":{"lr":0.1,"batchsize":256},"layers":[{"name":"z"},{"name":"a"}]})";
@@ -61,6 +61,7 @@ void check_loads(const std::string& dir, int64_t iteration) {
   CHECK(meta.plateau.value == want.plateau.value);
   CHECK(meta.plateau.waited == want.plateau.waited);
   CHECK_FALSE(meta.early_stop.any);
+  CHECK(meta.plateau.of_loss == want.plateau.of_loss);
   CHECK(open_best_weights(dir, meta) == nullptr);
   CHECK(meta.config == want.config);
   CHECK(meta.trained_on == want.trained_on);

@@ -98,6 +98,46 @@ TEST_CASE("epochs end in an evaluation, cuts and the end follow, and the best we
   CHECK((read_text(run / "end.safetensors") == read_text(run / "snap_best.safetensors")));
 }
 
+TEST_CASE("an evaluation set of one class is warned of, and the loss is watched") {
+  for (const char* const ranks : {"[0]", "[0,1]"}) {
+    CAPTURE(ranks);
+    const Epochs run;
+    std::string records = read_text(run / "eval.bin");
+    for (size_t at = 0; at < records.size(); at += 24) records[at] = 0;  // labels
+    write_text(run / "eval.bin", records);
+    const Words changes = {gpu(ranks), "layers.drop.rate=0"};
+    const auto result = run.run(changes, {}, 0);
+    const std::string all = result.err + result.out;
+    const size_t warning = all.find("eval.bin: expected labels of both classes, found one");
+    REQUIRE(warning != std::string::npos);
+    CHECK(warning < all.find("evaluation: AUC undefined"));
+    CHECK(all.find("eval.bin: expected labels", warning + 1) == std::string::npos);  // once
+
+    const auto events = run.events(changes);
+    const auto evals = of_kind(events, "eval"), train = of_kind(events, "train");
+    double best = 1e9;
+    int64_t waited = 0, cuts = 0;
+    for (size_t i = 0; i < evals.size(); ++i) {
+      CHECK(evals[i]["auc"].is_null());
+      CHECK(train[i]["lr"].get<double>() ==
+            Approx(std::max(0.01 * std::pow(0.1, static_cast<double>(cuts)), 1e-6)).epsilon(1e-6));
+      const double loss = evals[i]["loss"];
+      waited = loss <= best - 1e-6 ? 0 : waited + 1;
+      if (waited > 0)
+        ++cuts;
+      else
+        best = loss;
+    }
+    CHECK(evals.size() >= 3);
+    CHECK((waited == 2 || evals.size() == 40));
+    CHECK(of_kind(events, "test")[0]["loss"].get<double>() == Approx(best).epsilon(1e-6));
+  }
+  // With both classes there is no such warning.
+  const Epochs run;
+  const auto result = run.run({"solver.num_epochs=1"}, {}, 0);
+  CHECK(result.err.find("expected labels of both classes") == std::string::npos);
+}
+
 TEST_CASE("a test set needs no evaluation set") {
   const SmallRun run;
   Json config = Json::parse(small_config());

@@ -45,7 +45,7 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
                      const Exec& exec, const comm::RankContext& ranks)
     : config_(config),
       model_(model),
-      predictions_(set.predictions),
+      set_(set),
       exec_(exec),
       ranks_(ranks),
       source_(data::open_evaluation_source(
@@ -59,6 +59,31 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
         config.solver.evaluation.metrics.front().name);
 }
 
+bool Evaluator::has_both_classes() const {
+  const auto source =
+      data::open_source(data_of(config_, set_), set_.path, data::Split::kEval,
+                        source_->batch_size(), model_.layers().slot_rows,
+                        {.max_samples = set_.most_samples, .shard = {ranks_.rank, ranks_.ranks()}});
+  const int64_t tasks = config_.data.label_dim;
+  std::vector<float> seen(static_cast<size_t>(2 * tasks));  // 1: there are samples of the class
+  const auto both = [&] {
+    for (size_t i = 0; i < seen.size(); i += 2)
+      if (seen[i] > 0 && seen[i + 1] > 0) return true;
+    return false;
+  };
+  for (int64_t i = 0; i < source->batches_per_epoch() && !both(); ++i) {
+    const data::HostBatch& batch = source->next();
+    for (int64_t b = 0; b < batch.size; ++b)
+      for (int64_t t = 0; t < tasks; ++t) {
+        const float label = batch.labels(b, t);
+        if (label < -0.5f || (config_.data.sample_weight && batch.labels(b, tasks) == 0)) continue;
+        seen[static_cast<size_t>(2 * t + (label > 0.5f))] = 1;
+      }
+  }
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec_, seen);
+  return both();
+}
+
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
   const int64_t tasks = model_.layers().network->tasks();
@@ -66,7 +91,7 @@ void Evaluator::allocate() {
   // logits as they are.
   const bool plain = tasks == 1 && !model_.layers().network->predicts_values() &&
                      !config_.data.sample_weight && config_.data.negative_share == 1;
-  if (model_.gpu() && ranks_.ranks() == 1 && plain && predictions_.empty() &&
+  if (model_.gpu() && ranks_.ranks() == 1 && plain && set_.predictions.empty() &&
       config_.solver.evaluation.metrics.empty())
     gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
@@ -134,11 +159,11 @@ void Evaluator::compute(EvalResult& result) {
   labels = comm::gather_lists(ranks_, std::move(labels), 0);
   if (config_.data.sample_weight) weights = comm::gather_lists(ranks_, std::move(weights), 0);
   const network::Network& network = *model_.layers().network;
-  if (ranks_.rank == 0 && !predictions_.empty()) {
+  if (ranks_.rank == 0 && !set_.predictions.empty()) {
     std::vector<float> scores(logits.size());
     std::transform(logits.begin(), logits.end(), scores.begin(),
                    [&](float logit) { return score_of(model_, logit); });
-    write_predictions(predictions_, scores, labels, network.tasks());
+    write_predictions(set_.predictions, scores, labels, network.tasks());
   }
   if (network.tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {

@@ -56,6 +56,10 @@ class Evaluator {
             const comm::RankContext& ranks);
 
   [[nodiscard]] int64_t samples() const { return source_->samples(); }
+  [[nodiscard]] const std::string& place() const { return set_.path; }
+  // Returns true if any task has labels of both classes with a weight above 0. Reads the set up to
+  // there, apart from start(). Collective. Throws DataError.
+  [[nodiscard]] bool has_both_classes() const;
   // Takes the memory for scores and labels: on a GPU device memory, or the host's after a warning
   // where the device lacks it. After Model::allocate(), which needs the device's more.
   void allocate();
@@ -77,7 +81,7 @@ class Evaluator {
   void compute_tasks(EvalResult& result);
   const config::TrainConfig& config_;
   Model& model_;
-  std::string predictions_;  // EvalSet::predictions
+  const EvalSet set_;
   Exec exec_;
   const comm::RankContext ranks_;
   std::unique_ptr<data::BatchSource> source_;  // repeats

@@ -10,12 +10,15 @@ namespace {
 // Returns true if it is better than the best so far, which it then becomes.
 bool improves(const config::WatchConfig& watch, const EvalResult& result,
               checkpoint::BestMetric& best) {
-  const auto value = metric_value(result, watch.monitor);
-  const bool better =
-      value && (!best.any || (watch.rises() ? *value >= best.value + watch.min_delta
-                                            : *value <= best.value - watch.min_delta));
+  const auto metric = metric_value(result, watch.monitor);
+  if (!metric && best.any && !best.of_loss) return false;  // it says nothing of one that existed
+  const bool of_loss = !metric;
+  const double value = metric.value_or(result.loss);
+  const bool first = !best.any || best.of_loss != of_loss;
+  const bool better = first || (watch.rises() && !of_loss ? value >= best.value + watch.min_delta
+                                                          : value <= best.value - watch.min_delta);
   if (better)
-    best = {.any = true, .value = *value, .waited = 0};
+    best = {.any = true, .value = value, .waited = 0, .of_loss = of_loss};
   else
     ++best.waited;
   return better;
@@ -45,7 +48,14 @@ WatchVerdict MetricWatch::see(const EvalResult& result) {
     verdict.keep = improves(*config_.early_stop, result, early_stop_);
     verdict.stop = early_stop_.waited >= config_.early_stop->patience;
   }
+  verdict.by_loss =
+      (config_.plateau && plateau_.of_loss) || (config_.early_stop && early_stop_.of_loss);
   return verdict;
+}
+
+std::string MetricWatch::watched(const config::WatchConfig& watch,
+                                 const checkpoint::BestMetric& best) {
+  return best.of_loss ? config::kAverageLoss : watch.monitor;
 }
 
 float MetricWatch::next_scale(float scale, double base) const {

@@ -2,6 +2,9 @@
 // weights worth keeping, a lower learning rate (solver.lr_plateau), the end (solver.early_stop).
 // The rule is that of BARS (Zhu et al., "Open Benchmarking for Click-Through Rate Prediction", CIKM
 // 2021): with patience 1 every evaluation that is not better cuts the rate.
+//
+// As long as a metric has not existed, as the AUC of an evaluation set of one class, the loss stands
+// in for it. Where one that has existed does not exist for once, the evaluation counts for nothing.
 #pragma once
 
 #include <optional>
@@ -21,13 +24,17 @@ struct WatchVerdict {
   bool keep = false;  // the best evaluation so far, where early_stop looks for one
   bool cut = false;   // the learning rate
   bool stop = false;
+  bool by_loss = false;  // the loss stood in for a metric
 };
 
 class MetricWatch {
  public:
   explicit MetricWatch(const config::EvaluationConfig& config) : config_(config) {}
-  // Takes an evaluation in. A metric that does not exist is not better.
+  // Takes an evaluation in.
   WatchVerdict see(const EvalResult& result);
+  // The name of the metric whose best value `best` holds.
+  [[nodiscard]] static std::string watched(const config::WatchConfig& watch,
+                                           const checkpoint::BestMetric& best);
   // The next scale of learning rates after a cut, for schedules whose network rate is `base`.
   [[nodiscard]] float next_scale(float scale, double base) const;
 

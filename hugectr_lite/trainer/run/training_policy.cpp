@@ -1,8 +1,21 @@
 #include "hugectr_lite/trainer/run/training_policy.h"
 
+#include <utility>
+
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
 
 namespace hlite::trainer {
+
+// Returns true if an evaluation set of one class leaves the run without what it looks at.
+static bool needs_both_classes(const config::SolverConfig& solver) {
+  const auto watches_auc = [](const config::WatchConfig& watch) {
+    return watch.monitor == config::kAuc || watch.monitor == config::kAucMinusLoss;
+  };
+  const config::EvaluationConfig& evaluation = solver.evaluation;
+  return solver.auc_target || (evaluation.plateau && watches_auc(evaluation.plateau->watch)) ||
+         (evaluation.early_stop && watches_auc(*evaluation.early_stop));
+}
 
 TrainingPolicy::TrainingPolicy(Trainer& trainer)
     : trainer_(trainer),
@@ -10,6 +23,10 @@ TrainingPolicy::TrainingPolicy(Trainer& trainer)
       watch_(config_),
       best_(trainer, /*with_states=*/false),
       last_(trainer, /*with_states=*/true) {
+  const Evaluator* const evaluator = trainer.evaluator();
+  if (evaluator && needs_both_classes(trainer.config().solver) && !evaluator->has_both_classes())
+    warn_of_no_metric(evaluator->place() +
+                      ": expected labels of both classes, found one: AUC does not exist");
   const checkpoint::CheckpointMeta* const resumed = trainer.resumed();
   if (!resumed) return;
   // Without early_stop there are no weights but the last ones from here on.
@@ -20,8 +37,17 @@ TrainingPolicy::TrainingPolicy(Trainer& trainer)
     best_.adopt(std::move(file), resumed->files.back().sum);
 }
 
+void TrainingPolicy::warn_of_no_metric(const std::string& why) {
+  if (std::exchange(warned_, true) || trainer_.ranks().rank != 0) return;
+  const bool target = trainer_.config().solver.auc_target.has_value();
+  log::warning("{}{}{}", why, config_.watches() ? "; AverageLoss is watched instead" : "",
+               target ? "; the target AUC is out of reach" : "");
+}
+
 std::optional<EndReason> TrainingPolicy::apply(const EvalResult& result) {
   const WatchVerdict verdict = watch_.see(result);
+  if (verdict.by_loss)
+    warn_of_no_metric("a metric that is watched does not exist in an evaluation");
   if (verdict.keep) best_.keep("best.safetensors");
   Progress& progress = trainer_.progress();
   // Also at the end, for a checkpoint that goes on with more patience.
@@ -29,13 +55,13 @@ std::optional<EndReason> TrainingPolicy::apply(const EvalResult& result) {
     LearningRates& rates = trainer_.model().rates();
     rates.set_scale(watch_.next_scale(rates.scale(), trainer_.config().optimizer.schedule.base));
     progress.line(fmt::format("{} is not better than {:.6f}: learning rates times {:g} from now on",
-                              config_.plateau->watch.monitor, watch_.plateau().value,
-                              rates.scale()));
+                              MetricWatch::watched(config_.plateau->watch, watch_.plateau()),
+                              watch_.plateau().value, rates.scale()));
   }
   if (verdict.stop)
     progress.line(fmt::format("{} has not been better than {:.6f} for {} evaluations: the end",
-                              config_.early_stop->monitor, watch_.early_stop().value,
-                              watch_.early_stop().waited));
+                              MetricWatch::watched(*config_.early_stop, watch_.early_stop()),
+                              watch_.early_stop().value, watch_.early_stop().waited));
   const auto& target = trainer_.config().solver.auc_target;
   if (target && result.auc && *result.auc >= *target) {
     progress.line(fmt::format("the target AUC of {} is reached", *target));
@@ -58,7 +84,8 @@ void TrainingPolicy::use_best(bool for_good) {
   best_in_use_ = true;
   trainer_.progress().line(
       fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
-                  config_.early_stop->monitor, watch_.early_stop().value, best_.file()->name()));
+                  MetricWatch::watched(*config_.early_stop, watch_.early_stop()),
+                  watch_.early_stop().value, best_.file()->name()));
 }
 
 void TrainingPolicy::use_last() {

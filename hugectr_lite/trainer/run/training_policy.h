@@ -18,8 +18,8 @@ namespace hlite::trainer {
 
 class TrainingPolicy {
  public:
-  // Goes on as the checkpoint of --resume says. The trainer must have been started and must
-  // outlive this.
+  // Goes on as the checkpoint of --resume says. Warns if the AUC of the evaluation set is looked at
+  // and does not exist. The trainer must have been started and must outlive this. Collective.
   explicit TrainingPolicy(Trainer& trainer);
 
   // Acts on an evaluation: keeps the weights of the best one in <snapshot_prefix>best.safetensors
@@ -47,12 +47,13 @@ class TrainingPolicy {
  private:
   void save_by(void (Trainer::*writes)(const std::string&, const PolicyState&),
                const std::string& directory);
+  void warn_of_no_metric(const std::string& why);  // once, on rank 0
 
   Trainer& trainer_;
   const config::EvaluationConfig& config_;
   MetricWatch watch_;
   KeptWeights best_, last_;
-  bool best_in_use_ = false;
+  bool best_in_use_ = false, warned_ = false;
 };
 
 }  // namespace hlite::trainer

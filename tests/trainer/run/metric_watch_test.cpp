@@ -52,9 +52,21 @@ TEST_CASE("better means by min_delta at least") {
   CHECK(verdicts(config, {with_auc(0.5), with_auc(0.75), with_auc(0.99)}) == "k.k.c.");
 }
 
-TEST_CASE("a metric that does not exist is not better, and the first that does is") {
-  CHECK(verdicts(bars(), {with_auc({}), with_auc(0.1)}) == "c.k.");
-  CHECK(verdicts(bars(), {with_auc({}), with_auc({})}) == "c.cs.");
+TEST_CASE("the loss stands in for a metric that has not existed, until it does") {
+  // Each is better: by its loss, then by being the first of its metric.
+  CHECK(verdicts(bars(), {with_auc({}, 0.5), with_auc({}, 0.4), with_auc(0.1, 0.6)}) == "k.k.k.");
+  CHECK(verdicts(bars(), {with_auc({}, 0.5), with_auc({}, 0.5), with_auc({}, 0.6)}) == "k.c.cs.");
+  // One without the metric says nothing of those that have it: the next one counts.
+  CHECK(verdicts(bars(), {with_auc(0.5), with_auc({}), with_auc({}), with_auc(0.4),
+                          with_auc(0.4)}) == "k...c.cs.");
+  const auto config = bars();
+  MetricWatch first(config), second(config);
+  CHECK(first.see(with_auc({}, 0.5)).by_loss);
+  CHECK(MetricWatch::watched(*config.early_stop, first.early_stop()) == "AverageLoss");
+  second.restore(first.plateau(), first.early_stop());
+  CHECK_FALSE(second.see(with_auc({}, 0.6)).keep);
+  CHECK_FALSE(second.see(with_auc(0.1)).by_loss);
+  CHECK(MetricWatch::watched(*config.early_stop, second.early_stop()) == "AUC");
 }
 
 TEST_CASE("the loss is to fall, and differences and further metrics to rise") {
