@@ -387,12 +387,12 @@ void declare(Block& s, SolverConfig& solver) {
       otherwise("`[\"AUC\"]`"), [&](const JsonNode& node) { parse_metrics(node, solver); });
   declare_auc_threshold(s, solver);
   declare(s, solver.evaluation, solver.evaluates());
-  s.text(
-      "export_predictions_prefix", &solver.export_predictions_prefix,
-      "After each evaluation, writes its predictions to the text file `<prefix>prediction` and "
-      "its labels to `<prefix>label`, a line for each sample; the next evaluation replaces them. "
-      "Predictions are probabilities, or with `MSELoss` values, as `predict` writes them.",
-      otherwise("none are written"));
+  s.text("export_predictions_prefix", &solver.export_predictions_prefix,
+         "After each evaluation, writes its predictions to the text file `<prefix>prediction` and "
+         "its labels to `<prefix>label`, a line for each sample in the order of the set; the next "
+         "evaluation replaces them. "
+         "Predictions are probabilities, or with `MSELoss` values, as `predict` writes them.",
+         otherwise("none are written"));
   if (!solver.export_predictions_prefix.empty() && !solver.evaluates())
     s.refuse("export_predictions_prefix", "eval_interval or eval_every_epochs is required with it");
   for (const char* key : kModelFileKeys) {

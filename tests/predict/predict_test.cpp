@@ -47,7 +47,7 @@ TEST_CASE("an evaluation exports the scores that predict gives") {
     return numbers;
   };
   for (const auto& [what, by, ranks] :
-       {std::tuple("\"None\"", "\"None\"", "[0]"),
+       {std::tuple("\"None\"", "\"None\"", "[0,1]"),
         std::tuple("\"None\"", "\"None\", \"negative_share\": 0.125", "[0]"),
         std::tuple("BinaryCrossEntropyLoss", "MSELoss", "[0]")}) {
     CAPTURE(by);

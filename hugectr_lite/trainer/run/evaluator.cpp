@@ -112,6 +112,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   while (source_->position() % batches != 0) next();
   outputs_.clear();
   groups_.clear();
+  places_.clear();
   replaced_keys_ = 0;
   if (gpu_) gpu_->begin();
   int64_t done = 0;
@@ -127,6 +128,8 @@ bool Evaluator::start(const std::function<bool()>& stop) {
     else
       append_outputs(model_, n, outputs_);
     append_groups(batch);
+    for (int64_t b = 0; !set_.predictions.empty() && b < n; ++b)
+      places_.push_back(batch.first_sample + b);
     replaced_keys_ += batch.replaced_keys;
   }
   if (done < batches) return false;
@@ -159,12 +162,7 @@ void Evaluator::compute(EvalResult& result) {
   labels = comm::gather_lists(ranks_, std::move(labels), 0);
   if (config_.data.sample_weight) weights = comm::gather_lists(ranks_, std::move(weights), 0);
   const network::Network& network = *model_.layers().network;
-  if (ranks_.rank == 0 && !set_.predictions.empty()) {
-    std::vector<float> scores(logits.size());
-    std::transform(logits.begin(), logits.end(), scores.begin(),
-                   [&](float logit) { return score_of(model_, logit); });
-    write_predictions(set_.predictions, scores, labels, network.tasks());
-  }
+  if (!set_.predictions.empty()) export_predictions();
   if (network.tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {
     result.samples = std::ssize(logits);
@@ -178,6 +176,20 @@ void Evaluator::compute(EvalResult& result) {
   if (network.predicts_values()) result.more.emplace_back(kRmse, std::sqrt(result.loss));
   compute_more(result);
   share(result);
+}
+
+// In the order of the file, which ranks have rows of in turn.
+void Evaluator::export_predictions() {
+  places_ = comm::gather_lists(ranks_, std::move(places_), 0);
+  if (ranks_.rank != 0) return;
+  const auto tasks = static_cast<size_t>(model_.layers().network->tasks());
+  std::vector<float> scores(outputs_.logits.size()), labels(scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const size_t at = static_cast<size_t>(places_[i / tasks]) * tasks + i % tasks;
+    scores[at] = score_of(model_, outputs_.logits[i]);
+    labels[at] = outputs_.labels[i];
+  }
+  write_predictions(set_.predictions, scores, labels, static_cast<int64_t>(tasks));
 }
 
 void Evaluator::append_groups(const data::HostBatch& batch) {

@@ -77,6 +77,7 @@ class Evaluator {
   void compute(EvalResult& result);
   void compute_more(EvalResult& result);
   void append_groups(const data::HostBatch& batch);
+  void export_predictions();
   void share(EvalResult& result);
   void compute_tasks(EvalResult& result);
   const config::TrainConfig& config_;
@@ -88,6 +89,7 @@ class Evaluator {
   PinnedBlocks pinned_;                        // its memory
   SampleOutputs outputs_;                      // in host memory
   std::vector<uint32_t> groups_;               // where a metric goes by them
+  std::vector<int64_t> places_;                // of samples in the file, where they are exported
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()
   int64_t replaced_keys_ = 0;                  // on this rank since the last start()
