@@ -50,9 +50,10 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
   app.add_option("--schema", options.schema,
                  "The schema, a JSON file [guessed from the first 10,000 rows, and written to "
                  "<out>/schema.json]");
-  app.add_option("--label", guess.label,
-                 "Without --schema: the label's column, by name or number from 0 [the last one of "
-                 "two values]")
+  app.add_option(
+         "--label", guess.label,
+         "Without --schema: the label's column, by name or number from 0 [of two values: one "
+         "called click, clicked, label, target, y, converted or purchased, else the last]")
       ->type_name("COLUMN");
   app.add_option("--positive", guess.positive,
                  "Without --schema: values of the label that mean 1 [the larger number, \"yes\" "

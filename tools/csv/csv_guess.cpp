@@ -280,10 +280,18 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
   const Columns columns(sample, options.label);
   std::optional<size_t> asked;
   if (!options.label.empty()) asked = columns.find("--label", options.label);
-  LabelGuess label = guess_label(train, columns.facts(), asked, options.positive);
   std::set<size_t> left_out;
   for (const std::string& column : options.left_out)
     left_out.insert(columns.find("--split-time, --split-group", column));
+  std::optional<LabelGuess> found = guess_label(
+      train, columns.facts(), columns.header() ? columns.names() : std::vector<std::string>(),
+      asked, left_out, options.positive);
+  if (!found)
+    raise<ConfigError>(
+        "{}: expected a column of two values for a label, found none in the first {} rows; --label "
+        "names the column, --positive the values that mean 1",
+        train, columns.facts()[0].rows());
+  LabelGuess& label = *found;
   const Features features = features_of(columns, label.column, left_out);
   if (features.categorical.empty())
     raise<DataError>(
@@ -332,6 +340,9 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
                        ? ""
                        : "lines that begin with " + texts({comments.begin(), comments.end()}));
   line("left out", fmt::format("{}", fmt::join(features.left_out, ", ")));
+  if (!label.others.empty())
+    line("note", fmt::format("other columns of two values: {}; --label NAME chooses one",
+                             list_of_columns(columns, label.others, features)));
   for (const std::string& note : features.notes) line("note", note);
   return guess;
 }

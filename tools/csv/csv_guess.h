@@ -2,7 +2,8 @@
 //
 //   separator   see CsvSample
 //   header      the first row has names: no numbers, over a column of numbers or of few values
-//   label       the column that is asked for, else the last one of two values
+//   label       the column that is asked for, else one of two values by its name or place
+//               (label_guess.h)
 //   dense       numbers of more than ColumnFacts::kFewValues values; log1p_standardize where none
 //   is
 //               negative and their skewness is above 3, else standardize

@@ -166,6 +166,32 @@ TEST_CASE("which label is 1") {
   check_contains(refusal<ConfigError>("x,1\ny,1\n", {.label = "1"}), {"found 1: \"1\""});
 }
 
+TEST_CASE("the label is a column of two values that has the name of one, else the last") {
+  const auto of = [](const std::string& header, const CsvGuessOptions& options = {}) {
+    std::string rows = header + "\n";
+    for (int i = 0; i < 120; ++i)
+      rows += fmt::format("{},{},u{},{},{}\n", i % 2, i % 3 == 0 ? "yes" : "no", i % 50, i % 4,
+                          i % 5 == 0 ? "M" : "F");
+    return guess(rows, options);
+  };
+  const auto label = [&](const std::string& header, const CsvGuessOptions& options = {}) {
+    return of(header, options).schema.label.name;
+  };
+  CHECK(label("click,member,user,slot,gender") == "click");
+  CHECK(label("gender,Purchased,user,slot,member") == "Purchased");
+  CHECK(label("y,member,user,slot,gender") == "y");
+  CHECK(label("gender,member,user,click,click_kind") == "click_kind");  // four values
+  CHECK(label("converted,click,user,slot,gender") == "click");          // the first of the names
+  CHECK(label("click,member,user,slot,gender", {.label = "gender"}) == "gender");
+  CHECK(label("click,member,user,slot,gender", {.left_out = {"click"}}) == "gender");
+
+  const std::string note = "other columns of two values: ";
+  CHECK(of("click,member,user,slot,gender").summary.find(note) == std::string::npos);
+  CHECK(of("a,b,user,slot,c", {.label = "c"}).summary.find(note) == std::string::npos);
+  check_contains(of("a,b,user,slot,c").summary, {note + "a, b; --label NAME chooses one"});
+  check_contains(of("y,click,user,slot,c").summary, {note + "y; --label NAME chooses one"});
+}
+
 TEST_CASE("labels of other files may have a full stop, and comments are found there") {
   const std::string train = "39, State-gov, <=50K\n50, Private, >50K\n38, ?, <=50K\n";
   const std::string test = "|1x3 Cross validator\n25, Private, <=50K.\n28, Local-gov, >50K.\n\n";
