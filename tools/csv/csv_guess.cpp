@@ -14,6 +14,7 @@
 #include "hugectr_lite/core/utf8.h"
 #include "tools/csv/column_facts.h"
 #include "tools/csv/csv_sample.h"
+#include "tools/csv/header_guess.h"
 #include "tools/csv/label_guess.h"
 
 namespace hlite::tools {
@@ -25,8 +26,6 @@ constexpr double kSkewed = 3;
 constexpr int64_t kMinRowsForIds = 100;
 constexpr double kMostlyNumbers = 0.9;
 constexpr size_t kColumnsShown = 20;
-
-bool is_number(std::string_view text) { return parse_number<double>(text).has_value(); }
 
 bool is_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
@@ -52,13 +51,19 @@ bool names_an_id(const std::string& name) {
 // The columns of a file: their facts and how to name them.
 class Columns {
  public:
-  Columns(const CsvSample& sample, const std::string& label) : sample_(sample) {
-    header_ = find_header(label);
+  Columns(const CsvSample& sample, const CsvGuessOptions& options) : sample_(sample) {
+    if (sample.is_parquet() && options.header == false)
+      raise<ConfigError>(
+          "--header: expected yes, as the columns of {} (Parquet) have names, found no",
+          sample.path());
+    header_ = find_header(options);
     if (facts_.empty() || facts_[0].rows() == 0)
       raise<DataError>("{}: expected at least one row, found none", sample.path());
   }
 
   [[nodiscard]] bool header() const { return header_; }
+  // It cannot be told whether the first line, which is taken for a row, has names.
+  [[nodiscard]] bool is_header_unclear() const { return header_unclear_; }
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] const std::vector<ColumnFacts>& facts() const { return facts_; }
   [[nodiscard]] size_t count() const { return facts_.size(); }
@@ -108,9 +113,10 @@ class Columns {
     });
   }
 
-  bool find_header(const std::string& label) {
+  bool find_header(const CsvGuessOptions& options) {
     gather(1);
-    if (sample_.is_parquet() || looks_like_names(label)) {
+    if (sample_.is_parquet() ||
+        (options.header ? *options.header : looks_like_names(options.label))) {
       if (first_line_ > 1)
         raise<DataError>(
             "{}: expected the names of the columns in the first line, found them in line {}: "
@@ -123,27 +129,19 @@ class Columns {
     return false;
   }
 
-  // The first row, over the facts of the others.
-  [[nodiscard]] bool looks_like_names(const std::string& label) const {
-    if (names_.empty() || facts_[0].rows() == 0) return false;
-    if (!label.empty() && !is_number(label) &&
+  // The first row, over the facts of the others. `label`: see CsvGuessOptions.
+  [[nodiscard]] bool looks_like_names(const std::string& label) {
+    const auto number = parse_number<size_t>(label);
+    if (!label.empty() && !(number && *number < names_.size()) &&
         std::find(names_.begin(), names_.end(), label) != names_.end())
       return true;
-    for (size_t c = 0; c < names_.size(); ++c)  // pandas leaves its index without a name
-      if (is_number(names_[c]) || is_missing_spelling(names_[c]) || (names_[c].empty() && c > 0))
-        return false;
-    bool evidence = false;
-    for (size_t c = 0; c < names_.size(); ++c) {
-      const ColumnFacts& facts = facts_[c];
-      const bool repeats = facts.has_few_values() && 2 * facts.distinct() <= facts.present();
-      if (repeats && facts.counts().contains(names_[c])) return false;
-      evidence = evidence || repeats || facts.is_numeric();
-    }
-    return evidence;
+    const FirstLine line = guess_first_line(names_, facts_);
+    header_unclear_ = line == FirstLine::kUnclear;
+    return line == FirstLine::kNames;
   }
 
   const CsvSample& sample_;
-  bool header_ = false;
+  bool header_ = false, header_unclear_ = false;
   std::vector<std::string> names_;  // the first row
   int64_t first_line_ = 1;
   std::vector<ColumnFacts> facts_;
@@ -277,7 +275,7 @@ std::string texts(const std::vector<std::string>& list) {
 CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
                       const CsvGuessOptions& options) {
   const CsvSample sample(train);
-  const Columns columns(sample, options.label);
+  const Columns columns(sample, options);
   std::optional<size_t> asked;
   if (!options.label.empty()) asked = columns.find("--label", options.label);
   std::set<size_t> left_out;
@@ -289,8 +287,11 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
   if (!found)
     raise<ConfigError>(
         "{}: expected a column of two values for a label, found none in the first {} rows; --label "
-        "names the column, --positive the values that mean 1",
-        train, columns.facts()[0].rows());
+        "names the column, --positive the values that mean 1{}",
+        train, columns.facts()[0].rows(),
+        columns.is_header_unclear()
+            ? ", --header yes that the first line has the names of the columns"
+            : "");
   LabelGuess& label = *found;
   const Features features = features_of(columns, label.column, left_out);
   if (features.categorical.empty())
@@ -344,6 +345,10 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
     line("note", fmt::format("other columns of two values: {}; --label NAME chooses one",
                              list_of_columns(columns, label.others, features)));
   for (const std::string& note : features.notes) line("note", note);
+  if (columns.is_header_unclear())
+    line(
+        "note",
+        "the first line is taken for a row; if it has the names of the columns, pass --header yes");
   return guess;
 }
 

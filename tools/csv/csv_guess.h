@@ -1,7 +1,7 @@
 // A schema (csv_schema.h) for a CSV file that has none, guessed from its first rows.
 //
 //   separator   see CsvSample
-//   header      the first row has names: no numbers, over a column of numbers or of few values
+//   header      see header_guess.h; where that is unclear, none, and the summary says so
 //   label       the column that is asked for, else one of two values by its name or place
 //               (label_guess.h)
 //   dense       numbers of more than ColumnFacts::kFewValues values; log1p_standardize where none
@@ -15,6 +15,7 @@
 // The rows after those may contradict it: the preparation then says where, and which file to edit.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct CsvGuessOptions {
   std::string label = {};                  // name of the header, or number; "": by the rule above
   std::vector<std::string> positive = {};  // texts of label 1; empty: of two values, the larger
                                            // number, "yes" and the like, "> ...", or the rarer one
+  std::optional<bool> header = {};         // the first line has names; unset: by its fields
   std::vector<std::string> left_out = {};  // columns, by name or number, that are no features
 };
 

@@ -261,6 +261,51 @@ TEST_CASE("the first line is a header only where it must be") {
                  {"expected the names of the columns in the first line, found them in line 2"});
 }
 
+TEST_CASE("names that are numbers are found or asked for, and what cannot be told is said") {
+  const std::string note =
+      "note         the first line is taken for a row; if it has the names of the columns, pass "
+      "--header yes";
+  const auto rows = [](const std::string& first, int last_column) {
+    std::string text = first + "\n";
+    for (int i = 0; i < 50; ++i)
+      text += fmt::format("u{},{},{},{}\n", i * i % 37, 20 + i * 7 % 40, i * 11 % 50,
+                          last_column + i * i % 3 % 2);
+    return text;
+  };
+  // pandas' 0, 1, 2, ...: a number above texts, and one that is not 0 or 1.
+  const Guessed found = guess(rows("0,1,2,3", 0));
+  CHECK(found.schema.header);
+  CHECK(found.schema.label.name == "3");
+  CHECK(found.schema.label.header_name == "3");
+  CHECK(found.dense() == Names{"1 standardize", "2 standardize"});
+  CHECK(found.summary.find(note) == std::string::npos);
+  // Numbers that the columns might have.
+  std::string numbers = "2,3,1\n";
+  for (int i = 0; i < 50; ++i) numbers += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  const Guessed unclear = guess(numbers);
+  CHECK_FALSE(unclear.schema.header);
+  check_contains(unclear.summary, {note});
+  for (const bool header : {true, false}) {
+    const Guessed told = guess(numbers, {.header = header});
+    CHECK(told.schema.header == header);
+    CHECK(told.summary.find(note) == std::string::npos);
+  }
+  CHECK(guess(numbers, {.header = true}).schema.label.header_name == "1");
+  // A text above numbers, whatever else the line has.
+  CHECK(guess(rows("user,2021,2022,clicked", 0)).schema.header);
+  CHECK(guess(numbers, {.label = "2"}).schema.label.index == 2);  // a column's number
+  // The label's name says so, where it is no column's number.
+  std::string years = "30,40,2021\n";
+  for (int i = 0; i < 50; ++i) years += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  CHECK(guess(years, {.label = "2021"}).schema.header);
+  // A label that has three values with the name.
+  std::string three = "5,6,7\n";
+  for (int i = 0; i < 50; ++i) three += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  check_contains(refusal<ConfigError>(three),
+                 {"none in the first 51 rows", "--header yes that the first line has the names"});
+  CHECK(guess(three, {.header = true}).schema.label.header_name == "7");
+}
+
 TEST_CASE("files that no schema fits are refused with what was found") {
   check_contains(refusal<DataError>("one\ntwo\n"),
                  {"a.csv: expected rows of two or more columns", "found \"one\"", "--schema"});
