@@ -79,8 +79,22 @@ class Columns {
     return header_ && !names_[c].empty() && is_utf8(names_[c]) &&
            std::count(names_.begin(), names_.end(), names_[c]) == 1;
   }
+  // Why the rows of the sample have no values of the column; null: they have.
+  [[nodiscard]] const std::string* why_empty(size_t c) const {
+    const auto found = sample_.without_text().find(c);
+    return found == sample_.without_text().end() ? nullptr : &found->second;
+  }
   // The column that an option names.
   [[nodiscard]] size_t find(const char* option, const std::string& text) const {
+    const size_t c = find_place(option, text);
+    if (const std::string* why = why_empty(c))
+      raise<ConfigError>("{}: expected a column of numbers or texts, found {} ({})", option,
+                         in_quotes(text), *why);
+    return c;
+  }
+
+ private:
+  [[nodiscard]] size_t find_place(const char* option, const std::string& text) const {
     if (header_) {
       const auto at = std::find(names_.begin(), names_.end(), text);
       if (at != names_.end()) return static_cast<size_t>(at - names_.begin());
@@ -98,7 +112,6 @@ class Columns {
                        in_quotes(text));
   }
 
- private:
   // Facts of the rows from number `first` on.
   void gather(int64_t first) {
     facts_.assign(static_cast<size_t>(sample_.columns()), {});
@@ -167,6 +180,7 @@ bool is_mostly_numbers(const ColumnFacts& facts) {
 std::string reason_to_leave_out(const Columns& columns, size_t c) {
   const ColumnFacts& facts = columns.facts()[c];
   const std::string name = columns.header() ? columns.names()[c] : "";
+  if (const std::string* why = columns.why_empty(c)) return *why;
   if (facts.counts_up() && (facts.rows() >= kMinRowsForIds || (columns.header() && name.empty())))
     return "counts the rows";
   if (facts.rows() >= kMinRowsForIds && facts.all_differ() &&

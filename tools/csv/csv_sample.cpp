@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data_reader/parquet/parquet_file.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
 
@@ -64,6 +65,7 @@ bool CsvSample::read_head(char separator) {
   StoredBytes stored(path_);
   parquet_ = stored.magic() == "PAR1";
   form_.header = parquet_;
+  if (parquet_) find_columns_without_text();
   try {
     InputFile(path_, form_).next(head_, kGuessBytes);
     return true;
@@ -74,6 +76,20 @@ bool CsvSample::read_head(char separator) {
     if (parquet_) throw;
     return false;
   }
+}
+
+void CsvSample::find_columns_without_text() {
+  const data::parquet::ParquetFile file(path_);
+  for (size_t c = 0; c < file.columns().size(); ++c) {
+    const data::parquet::ParquetColumn& column = file.columns()[c];
+    if (!column.readable || column.is_list())
+      without_text_[c] = column.type + ": no number or text";
+    else if (column.all_null)
+      without_text_[c] = "no value in any row";
+  }
+  form_.wanted = [without = without_text_](int64_t index, const std::string&) {
+    return !without.contains(static_cast<size_t>(index));
+  };
 }
 
 void CsvSample::count_columns() {
