@@ -284,70 +284,61 @@ std::string texts(const std::vector<std::string>& list) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-}  // namespace
+// What is found out about a table.
+struct Findings {
+  const CsvSample& sample;
+  Columns columns;
+  std::optional<LabelGuess> label;  // none, where no column has two values
+  Features features;
+  std::set<std::string> comments, missing;
 
-CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
-                      const CsvGuessOptions& options) {
-  const CsvSample sample(train);
-  const Columns columns(sample, options);
-  std::optional<size_t> asked;
-  if (!options.label.empty()) asked = columns.find("--label", options.label);
-  std::set<size_t> left_out;
-  for (const std::string& column : options.left_out)
-    left_out.insert(columns.find("--split-time, --split-group", column));
-  std::optional<LabelGuess> found = guess_label(
-      train, columns.facts(), columns.header() ? columns.names() : std::vector<std::string>(),
-      asked, left_out, options.positive);
-  if (!found)
-    raise<ConfigError>(
-        "{}: expected a column of two values for a label, found none in the first {} rows; --label "
-        "names the column, --positive the values that mean 1{}",
-        train, columns.facts()[0].rows(),
-        columns.is_header_unclear()
-            ? ", --header yes that the first line has the names of the columns"
-            : "");
-  LabelGuess& label = *found;
-  const Features features = features_of(columns, label.column, left_out);
-  if (features.categorical.empty())
-    raise<DataError>(
-        "{}: expected a column other than the label that can be a feature, found none{}", train,
-        features.left_out.empty()
-            ? ""
-            : fmt::format(" (left out: {})", fmt::join(features.left_out, ", ")));
-
-  std::set<std::string> comments(sample.comments().begin(), sample.comments().end()), missing;
-  for (size_t c = 0; c < columns.count(); ++c)
-    if (c != label.column)
-      for (const auto& [text, count] : columns.facts()[c].missing()) missing.insert(text);
-  for (const std::string& path : others) {
-    if (path == "-") continue;
-    const CsvSample other(path, sample.separator());
-    comments.insert(other.comments().begin(), other.comments().end());
-    add_spellings(other, columns.is_named(label.column) ? columns.names()[label.column] : "",
-                  label);
+  Findings(const CsvSample& of, const std::vector<std::string>& others,
+           const CsvGuessOptions& options)
+      : sample(of), columns(of, options), comments(of.comments().begin(), of.comments().end()) {
+    std::optional<size_t> asked;
+    if (!options.label.empty()) asked = columns.find("--label", options.label);
+    std::set<size_t> left_out;
+    for (const std::string& column : options.left_out)
+      left_out.insert(columns.find("--split-time, --split-group", column));
+    label = guess_label(sample.path(), columns.facts(),
+                        columns.header() ? columns.names() : std::vector<std::string>(), asked,
+                        left_out, options.positive);
+    features = features_of(columns, label ? label->column : columns.count(), left_out);
+    for (size_t c = 0; c < columns.count(); ++c)
+      if (!label || c != label->column)
+        for (const auto& [text, count] : columns.facts()[c].missing()) missing.insert(text);
+    for (const std::string& path : others) {
+      if (path == "-") continue;
+      const CsvSample other(path, sample.separator());
+      comments.insert(other.comments().begin(), other.comments().end());
+      if (!label) continue;
+      const bool named = columns.is_named(label->column);
+      add_spellings(other, named ? columns.names()[label->column] : "", *label);
+    }
   }
-  for (const std::vector<std::string>& list : {label.positive, label.negative})
-    for (const std::string& text : list)
-      if (!is_utf8(text))
-        raise<DataError>("{}: column {}: expected labels in UTF-8, found {}", train, label.column,
-                         in_quotes(text));
 
-  CsvGuess guess;
-  guess.schema = schema_text(columns, sample.separator(), label, features, missing, comments);
+  [[nodiscard]] std::string shape() const {
+    return fmt::format("{} columns, {}, separator {}; guessed from {} rows", columns.count(),
+                       columns.header() ? "the first line has their names" : "no header",
+                       sample.is_parquet() ? "none (Parquet)" : separator_name(sample.separator()),
+                       columns.facts()[0].rows());
+  }
+  [[nodiscard]] std::vector<std::string> summary() const;
+};
+
+std::vector<std::string> Findings::summary() const {
+  std::vector<std::string> lines;
   const auto line = [&](const char* what, const std::string& text) {
-    if (!text.empty()) guess.summary.push_back(fmt::format("  {:<12} {}", what, text));
+    if (!text.empty()) lines.push_back(fmt::format("{:<12} {}", what, text));
   };
-  guess.summary.push_back(
-      fmt::format("{}: {} columns, {}, separator {}; guessed from {} rows", train, columns.count(),
-                  columns.header() ? "the first line has their names" : "no header",
-                  sample.is_parquet() ? "none (Parquet)" : separator_name(sample.separator()),
-                  columns.facts()[0].rows()));
   line("label",
-       fmt::format("{}: 1 is {}{}, 0 is {}", columns.shown(label.column), texts(label.positive),
-                   label.positive_share
-                       ? fmt::format(" ({:.1f} % of these rows)", 100 * *label.positive_share)
-                       : "",
-                   label.negative.empty() ? "all else" : texts(label.negative)));
+       !label ? "none, as no column has two values"
+              : fmt::format(
+                    "{}: 1 is {}{}, 0 is {}", columns.shown(label->column), texts(label->positive),
+                    label->positive_share
+                        ? fmt::format(" ({:.1f} % of these rows)", 100 * *label->positive_share)
+                        : "",
+                    label->negative.empty() ? "all else" : texts(label->negative)));
   line("numbers", list_of_columns(columns, features.dense, features));
   line("categories", list_of_columns(columns, features.categorical, features));
   line("missing", missing.empty() ? "" : texts({missing.begin(), missing.end()}));
@@ -355,15 +346,66 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
                        ? ""
                        : "lines that begin with " + texts({comments.begin(), comments.end()}));
   line("left out", fmt::format("{}", fmt::join(features.left_out, ", ")));
-  if (!label.others.empty())
+  if (label && !label->others.empty())
     line("note", fmt::format("other columns of two values: {}; --label NAME chooses one",
-                             list_of_columns(columns, label.others, features)));
+                             list_of_columns(columns, label->others, features)));
   for (const std::string& note : features.notes) line("note", note);
   if (columns.is_header_unclear())
     line(
         "note",
         "the first line is taken for a row; if it has the names of the columns, pass --header yes");
+  return lines;
+}
+
+}  // namespace
+
+CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
+                      const CsvGuessOptions& options) {
+  const CsvSample sample(train);
+  const Findings found(sample, others, options);
+  const auto& [of, columns, label, features, comments, missing] = found;
+  if (!label)
+    raise<ConfigError>(
+        "{}: expected a column of two values for a label, found none in the first {} rows; --label "
+        "names the column, --positive the values that mean 1{}",
+        train, columns.facts()[0].rows(),
+        columns.is_header_unclear()
+            ? ", --header yes that the first line has the names of the columns"
+            : "");
+  if (features.categorical.empty())
+    raise<DataError>(
+        "{}: expected a column other than the label that can be a feature, found none{}", train,
+        features.left_out.empty()
+            ? ""
+            : fmt::format(" (left out: {})", fmt::join(features.left_out, ", ")));
+  for (const std::vector<std::string>& list : {label->positive, label->negative})
+    for (const std::string& text : list)
+      if (!is_utf8(text))
+        raise<DataError>("{}: column {}: expected labels in UTF-8, found {}", train, label->column,
+                         in_quotes(text));
+  CsvGuess guess{
+      .schema = schema_text(columns, sample.separator(), *label, features, missing, comments),
+      .summary = {fmt::format("{}: {}", train, found.shape())}};
+  for (const std::string& line : found.summary()) guess.summary.push_back("  " + line);
   return guess;
+}
+
+TableGuess guess_table(const CsvSample& sample) {
+  const Findings found(sample, {}, {});
+  const Columns& columns = found.columns;
+  TableGuess table{.header = columns.header(),
+                   .columns = {},
+                   .label = found.label.value_or(LabelGuess()),
+                   .missing = found.missing,
+                   .shape = found.shape(),
+                   .summary = found.summary()};
+  for (size_t c = 0; c < columns.count(); ++c)
+    table.columns.push_back(
+        {columns.is_named(c) ? columns.names()[c] : fmt::format("column {}", c)});
+  for (const size_t c : found.features.categorical) table.columns[c].role = ColumnRole::kCategory;
+  for (const size_t c : found.features.dense) table.columns[c].role = ColumnRole::kNumber;
+  if (found.label) table.columns[found.label->column].role = ColumnRole::kLabel;
+  return table;
 }
 
 }  // namespace hlite::tools

@@ -17,8 +17,12 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "tools/csv/csv_sample.h"
+#include "tools/csv/label_guess.h"
 
 namespace hlite::tools {
 
@@ -40,5 +44,24 @@ struct CsvGuess {
 // ConfigError for options that do not fit it; FileError.
 CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
                       const CsvGuessOptions& options);
+
+enum class ColumnRole { kLabel, kNumber, kCategory, kLeftOut };
+
+// The same of a table that need not be one to train on: it may have no label, or no features.
+struct TableGuess {
+  struct Column {
+    std::string name;  // of the header, else "column 3"
+    ColumnRole role = ColumnRole::kLeftOut;
+  };
+  bool header = false;
+  std::vector<Column> columns;
+  LabelGuess label;                  // of a column that is one
+  std::set<std::string> missing;     // texts
+  std::string shape;                 // "3 columns, no header, separator ...", for a person
+  std::vector<std::string> summary;  // what else a person wants to know
+};
+
+// Throws DataError if the sample has no row.
+TableGuess guess_table(const CsvSample& sample);
 
 }  // namespace hlite::tools

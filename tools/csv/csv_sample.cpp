@@ -121,13 +121,25 @@ void CsvSample::find_comments() {
   }
 }
 
+bool CsvSample::is_table() const {
+  int64_t rows = 0, alike = 0;
+  CsvFields fields;
+  head_.for_each_row([&](std::string_view line, int64_t) {
+    if (!is_row(line)) return true;
+    alike += split(line, fields) && std::ssize(fields.fields) == columns_;
+    return ++rows < kGuessRows;
+  });
+  return 10 * alike >= 9 * rows;
+}
+
+bool CsvSample::is_row(std::string_view line) const {
+  return !is_blank_line(line) &&
+         std::none_of(comments_.begin(), comments_.end(),
+                      [&](const std::string& mark) { return line.starts_with(mark); });
+}
+
 bool CsvSample::split(std::string_view line, CsvFields& fields) const {
-  if (is_blank_line(line) || (!line.empty() && std::any_of(comments_.begin(), comments_.end(),
-                                                           [&](const std::string& mark) {
-                                                             return line.starts_with(mark);
-                                                           })))
-    return false;
-  return !split_csv({form_.separator, true}, line, fields).has_value();
+  return is_row(line) && !split_csv({form_.separator, true}, line, fields).has_value();
 }
 
 }  // namespace hlite::tools

@@ -27,6 +27,10 @@ class CsvSample {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] char separator() const { return form_.separator; }
+  // How the rows are read, or made of a Parquet file.
+  [[nodiscard]] const TextForm& form() const { return form_; }
+  // Nine of ten rows have as many columns, which text that is no table has not.
+  [[nodiscard]] bool is_table() const;
   [[nodiscard]] bool is_parquet() const { return parquet_; }  // whose text has a header
   // Columns of a Parquet file that no text is made of, by number, and why; their fields are empty.
   [[nodiscard]] const std::map<size_t, std::string>& without_text() const { return without_text_; }
@@ -58,7 +62,9 @@ class CsvSample {
   void find_columns_without_text();
   void count_columns();
   void find_comments();
-  // False for a blank line, a comment and a bad row.
+  // False for a blank line and a comment.
+  [[nodiscard]] bool is_row(std::string_view line) const;
+  // False for those and for a bad row.
   bool split(std::string_view line, CsvFields& fields) const;
 
   std::string path_;
