@@ -50,10 +50,16 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
   app.add_option("--schema", options.schema,
                  "The schema, a JSON file [guessed from the first 10,000 rows, and written to "
                  "<out>/schema.json]");
-  app.add_option("--label", guess.label,
-                 "Without --schema: the label's column, by name or number from 0 [the last one of "
-                 "two values]")
+  app.add_option(
+         "--label", guess.label,
+         "Without --schema: the label's column, by name or number from 0 [of two values: one "
+         "called click, clicked, label, target, y, converted or purchased, else the last]")
       ->type_name("COLUMN");
+  app.add_option_function<std::string>(
+         "--header", [&guess](const std::string& text) { guess.header = text == "yes"; },
+         "Without --schema: whether the first line has the names of the columns [yes, if it must "
+         "be so]")
+      ->check(CLI::IsMember({"yes", "no"}));
   app.add_option("--positive", guess.positive,
                  "Without --schema: values of the label that mean 1 [the larger number, \"yes\" "
                  "and the like, \">...\", else the rarer one]")
@@ -73,9 +79,9 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
 // Writes a guessed schema next to the results, and a split of its own where none is asked for.
 void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOptions guess) {
   if (!options.schema.empty() || !options.continue_from.empty()) {
-    if (!guess.label.empty() || !guess.positive.empty())
+    if (!guess.label.empty() || !guess.positive.empty() || guess.header)
       raise<ConfigError>(
-          "--label, --positive: expected no schema, which says the same, found --schema or "
+          "--label, --positive, --header: expected no schema, which says the same, found --schema or "
           "--continue-from");
     return;
   }

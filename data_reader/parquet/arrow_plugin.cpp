@@ -2,15 +2,19 @@
 #include <arrow/io/file.h>
 #include <arrow/memory_pool.h>
 #include <arrow/util/config.h>
+#include <arrow/util/decimal.h>
 #include <parquet/column_reader.h>
 #include <parquet/exception.h>
 #include <parquet/file_reader.h>
 #include <parquet/metadata.h>
 #include <parquet/schema.h>
 
+#include <charconv>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +42,11 @@ struct Column {
   std::vector<int16_t> definition, repetition;
   std::vector<int32_t> indices;
   std::vector<char> values;  // of any type: operator new aligns it for all
+  // Of decimals, unless integers hold them as they are: digits after the point, and the bytes of
+  // each value where all have as many.
+  std::optional<int32_t> scale;
+  int32_t value_bytes = 0;
+  std::vector<char> numbers;  // what became of the values
 };
 
 namespace {
@@ -80,9 +89,20 @@ bool guarded(Failure* failure, Body&& body) noexcept {
   return false;
 }
 
+// Digits after the point of a column of decimals.
+std::optional<int32_t> decimal_scale(const ::parquet::ColumnDescriptor& column) {
+  const auto& logical = column.logical_type();
+  if (!logical || !logical->is_decimal()) return std::nullopt;
+  return static_cast<const ::parquet::DecimalLogicalType&>(*logical).scale();
+}
+
 ValueType value_type(const ::parquet::ColumnDescriptor& column) {
   const auto& logical = column.logical_type();
-  const bool plain = !logical || logical->is_none() || logical->is_invalid();
+  if (const auto scale = decimal_scale(column))
+    return *scale > 0                                         ? ValueType::kDouble
+           : column.physical_type() == ::parquet::Type::INT32 ? ValueType::kInt32
+                                                              : ValueType::kInt64;
+  const bool plain = !logical || logical->is_none() || logical->is_invalid() || logical->is_null();
   const auto* integer = logical && logical->is_int()
                             ? static_cast<const ::parquet::IntLogicalType*>(logical.get())
                             : nullptr;
@@ -108,6 +128,19 @@ ValueType value_type(const ::parquet::ColumnDescriptor& column) {
   }
 }
 
+// "INT64", "INT32 (Date)", "timestamp[ns]".
+std::string type_text(const ::parquet::ColumnDescriptor& column) {
+  const auto& logical = column.logical_type();
+  std::string text = ::parquet::TypeToString(column.physical_type());
+  if (!logical || logical->is_none() || !logical->is_valid()) return text;
+  if (!logical->is_timestamp()) return text + " (" + logical->ToString() + ")";
+  using Unit = ::parquet::LogicalType::TimeUnit;
+  const auto unit = static_cast<const ::parquet::TimestampLogicalType&>(*logical).time_unit();
+  return unit == Unit::MILLIS   ? "timestamp[ms]"
+         : unit == Unit::MICROS ? "timestamp[us]"
+                                : "timestamp[ns]";
+}
+
 void describe_column(const ::parquet::ColumnDescriptor& column, File::Names& names,
                      ColumnInfo& info) {
   info.values = value_type(column);
@@ -129,10 +162,8 @@ void describe_column(const ::parquet::ColumnDescriptor& column, File::Names& nam
   // in it.
   if (list && path.size() > 3) info.readable = false;
   names.name = list ? path.front()->name() : column.path()->ToDotString();
-  names.type = ::parquet::TypeToString(column.physical_type());
-  if (column.logical_type() && !column.logical_type()->is_none() &&
-      column.logical_type()->is_valid())
-    names.type += " (" + column.logical_type()->ToString() + ")";
+  names.type = type_text(column);
+  info.all_null = column.logical_type() && column.logical_type()->is_null();
   if (list) names.type = "list of " + names.type;
   if (column.max_repetition_level() > 1) names.type = "nested list of " + names.type;
   info.name = names.name.c_str();
@@ -204,6 +235,12 @@ bool open_column(Failure* failure, const File* file, int32_t row_group, int32_t 
         ::parquet::ParquetFileReader::Open(std::move(source), properties(), file->metadata);
     column->group = column->file->RowGroup(row_group);
     const ColumnInfo& info = file->columns[static_cast<size_t>(index)];
+    const ::parquet::ColumnDescriptor& type = *file->metadata->schema()->Column(index);
+    const auto physical = type.physical_type();
+    const bool whole = physical == ::parquet::Type::INT32 || physical == ::parquet::Type::INT64;
+    if (const auto scale = decimal_scale(type); scale && (*scale > 0 || !whole))
+      column->scale = scale;
+    column->value_bytes = type.type_length();
     if (info.values == ValueType::kText) {
       column->reader =
           column->group->ColumnWithExposeEncoding(index, ::parquet::ExposedEncoding::DICTIONARY);
@@ -229,6 +266,79 @@ void read_values(Column& column, int64_t most, Piece& piece) {
         most, column.has_definition ? column.definition.data() : nullptr,
         column.has_repetition ? column.repetition.data() : nullptr, values, &piece.values);
   piece.data = values;
+}
+
+// Decimals are whole numbers, of 32 or 64 bits or bytes in two's complement, the most significant
+// first; `scale` of their decimal digits stand after the point.
+struct Bytes {
+  const uint8_t* data;
+  int32_t size;
+};
+Bytes bytes_of(const ::parquet::FixedLenByteArray& x, int32_t size) { return {x.ptr, size}; }
+Bytes bytes_of(const ByteArray& x, int32_t) { return {x.ptr, static_cast<int32_t>(x.len)}; }
+
+// The number, if 64 bits hold it.
+std::optional<int64_t> small_number(Bytes bytes) {
+  if (bytes.size == 0) return std::nullopt;
+  const uint8_t sign = (bytes.data[0] & 0x80) != 0 ? 0xff : 0;
+  uint64_t number = sign != 0 ? ~uint64_t{0} : 0;
+  for (int32_t i = 0; i < bytes.size; ++i) {
+    if (i < bytes.size - 8 && bytes.data[i] != sign) return std::nullopt;
+    number = number << 8 | bytes.data[i];
+  }
+  if ((number >> 63 != 0) != (sign != 0)) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+std::string digits_of(Bytes bytes) {
+  PARQUET_ASSIGN_OR_THROW(const auto number,
+                          ::arrow::Decimal256::FromBigEndian(bytes.data, bytes.size));
+  return number.ToIntegerString();
+}
+
+double nearest(const std::string& digits, int32_t scale) {
+  const std::string text = digits + "e-" + std::to_string(scale);
+  double x = 0;
+  std::from_chars(text.data(), text.data() + text.size(), x);
+  return x;
+}
+
+double nearest(int64_t number, int32_t scale) {
+  // Both are doubles, and the quotient is rounded once.
+  static constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+  constexpr int64_t kExact = int64_t{1} << 53;
+  if (number >= -kExact && number <= kExact && static_cast<size_t>(scale) < std::size(kPowers))
+    return static_cast<double>(number) / kPowers[scale];
+  return nearest(std::to_string(number), scale);
+}
+
+template <typename Type>
+void read_decimals(Column& column, int64_t most, Piece& piece) {
+  read_values<Type>(column, most, piece);
+  const auto* const stored = static_cast<const typename Type::c_type*>(piece.data);
+  static_assert(sizeof(double) == sizeof(int64_t));
+  column.numbers.resize(static_cast<size_t>(piece.values) * sizeof(double));
+  auto* const doubles = reinterpret_cast<double*>(column.numbers.data());
+  auto* const integers = reinterpret_cast<int64_t*>(column.numbers.data());
+  const int32_t scale = *column.scale;
+  for (int64_t i = 0; i < piece.values; ++i) {
+    if constexpr (std::is_integral_v<typename Type::c_type>) {
+      doubles[i] = nearest(int64_t{stored[i]}, scale);
+    } else {
+      const Bytes bytes = bytes_of(stored[i], column.value_bytes);
+      const std::optional<int64_t> number = small_number(bytes);
+      if (scale > 0)
+        doubles[i] = number ? nearest(*number, scale) : nearest(digits_of(bytes), scale);
+      else if (number)
+        integers[i] = *number;
+      else
+        throw ::parquet::ParquetException("expected whole numbers of 64 bits, found " +
+                                          digits_of(bytes));
+    }
+  }
+  piece.data = column.numbers.data();
 }
 
 void read_dictionary(Column& column, int64_t most, Piece& piece) {
@@ -259,10 +369,20 @@ bool next(Failure* failure, Column* column, int64_t most, Piece* out) noexcept {
         read_values<::parquet::BooleanType>(*column, most, *out);
         break;
       case ::parquet::Type::INT32:
-        read_values<::parquet::Int32Type>(*column, most, *out);
+        if (column->scale)
+          read_decimals<::parquet::Int32Type>(*column, most, *out);
+        else
+          read_values<::parquet::Int32Type>(*column, most, *out);
         break;
       case ::parquet::Type::INT64:
-        read_values<::parquet::Int64Type>(*column, most, *out);
+        if (column->scale)
+          read_decimals<::parquet::Int64Type>(*column, most, *out);
+        else
+          read_values<::parquet::Int64Type>(*column, most, *out);
+        break;
+      case ::parquet::Type::FIXED_LEN_BYTE_ARRAY:
+        if (!column->scale) throw ::parquet::ParquetException("a type that cannot be read");
+        read_decimals<::parquet::FLBAType>(*column, most, *out);
         break;
       case ::parquet::Type::FLOAT:
         read_values<::parquet::FloatType>(*column, most, *out);
@@ -271,7 +391,9 @@ bool next(Failure* failure, Column* column, int64_t most, Piece* out) noexcept {
         read_values<::parquet::DoubleType>(*column, most, *out);
         break;
       case ::parquet::Type::BYTE_ARRAY:
-        if (column->as_dictionary)
+        if (column->scale)
+          read_decimals<::parquet::ByteArrayType>(*column, most, *out);
+        else if (column->as_dictionary)
           read_dictionary(*column, most, *out);
         else
           read_values<::parquet::ByteArrayType>(*column, most, *out);

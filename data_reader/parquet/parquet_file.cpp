@@ -29,8 +29,8 @@ ParquetFile::ParquetFile(std::string path) : path_(std::move(path)) {
   created_by_ = arrow.created_by(file);
   for (int32_t c = 0; c < arrow.columns(file); ++c) {
     const ColumnInfo info = arrow.column(file, c);
-    columns_.push_back(
-        {info.name, info.type, info.values, info.max_defined, info.empty_list, info.readable});
+    columns_.push_back({info.name, info.type, info.values, info.max_defined, info.empty_list,
+                        info.readable, info.all_null});
   }
   int64_t rows = 0;
   for (int32_t g = 0; g < arrow.row_groups(file); ++g) {

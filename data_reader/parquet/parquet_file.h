@@ -17,6 +17,7 @@ struct ParquetColumn {
   ValueType values = ValueType::kOther;
   int16_t max_defined = 0, empty_list = -1;  // see ColumnInfo
   bool readable = false;
+  bool all_null = false;
   [[nodiscard]] bool is_list() const { return empty_list >= 0; }
   [[nodiscard]] bool is_integer() const {
     return values >= ValueType::kInt32 && values <= ValueType::kUint64;

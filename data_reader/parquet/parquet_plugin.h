@@ -2,8 +2,9 @@
 // first Parquet file is.
 //
 // It hands out a file's schema and the values of one column of one row group, a piece at a time, as
-// plain arrays: Parquet's own levels and values, nothing is converted. What they mean is decided on
-// the program's side (parquet_file.h, column_decoder.h), which needs no header of Arrow.
+// plain arrays: Parquet's own levels and values. Decimals alone are converted, to the nearest double
+// or, without digits after the point, to int64_t. What values mean is decided on the program's side
+// (parquet_file.h, column_decoder.h), which needs no header of Arrow.
 //
 // Functions are noexcept; one that can fail returns false and leaves plain words in a Failure, as
 // those of the CUDA plug-in do (core/cuda_plugin.h says why). Neither Arrow nor the plug-in is
@@ -18,7 +19,7 @@ namespace hlite::data::parquet {
 inline constexpr const char* kLibraryName = "libhlite_parquet.so";
 inline constexpr const char* kEntryName = "hlite_parquet_plugin";
 // Counted up with every change of what follows.
-inline constexpr int32_t kInterfaceVersion = 1;
+inline constexpr int32_t kInterfaceVersion = 2;
 
 struct Failure {
   char text[1024] = {};
@@ -34,7 +35,7 @@ enum class ValueType : int32_t {
   kFloat,
   kDouble,
   kText,   // Text: strings, bytes
-  kOther,  // dates, decimals, ...: cannot be read
+  kOther,  // dates, times, ...: cannot be read
 };
 
 struct Text {
@@ -45,13 +46,14 @@ struct Text {
 // A column of values: one leaf of Parquet's schema. Texts live as long as the file.
 struct ColumnInfo {
   const char* name;  // of the top-level column; of a value in a struct its path with dots
-  const char* type;  // for messages: "INT64", "INT32 (Date)", "list of INT64"
+  const char* type;  // for messages: "INT64", "INT32 (Date)", "timestamp[ns]", "list of INT64"
   ValueType values;
   // A level of definition says how much of a value is there. At max_defined it is; in a list, at
   // empty_list the list is there and has no element. Everything else is null. Not a list:
   // empty_list is -1.
   int16_t max_defined, empty_list;
   bool readable;  // a value or a list of values a row, of a type that is not kOther
+  bool all_null;  // its type, Arrow's null, has no values
 };
 
 struct RowGroupInfo {

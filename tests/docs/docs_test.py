@@ -14,6 +14,9 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DOCS = os.path.join(ROOT, "docs")
 SOURCES = ("hugectr_lite", "embedding", "data_reader", "tools")
+PROGRAMS = ("criteo_prep", "criteo_synth", "csv_prep", "data_inspect", "model_delta", "predict", "serve", "train",
+            "train_bench")
+OTHERS = {"--system-site-packages"}  # options of programs that are not of this repository
 LEAST = 8  # characters of a quoted message that are worth looking for
 
 
@@ -66,6 +69,24 @@ def run(script, folder):
                           capture_output=True, text=True, check=False)
 
 
+def commands(page):
+    """(program or "", its options) of each command in a page's code; "": code that begins with an option."""
+    blocks = re.findall(r"^```.*\n([\s\S]*?)^```", page, re.MULTILINE)
+    spans = re.findall(r"`([^`]+)`", re.sub(r"^```[\s\S]*?^```", "", page, flags=re.MULTILINE))
+    lines = "\n".join([*blocks, *(span.replace("\n", " ") for span in spans)]).replace("\\\n", " ").splitlines()
+    for command in (part for line in lines for part in re.split(r"[|;&]|\$\(", line.partition(" #")[0])):
+        words = command.split()
+        if words:
+            program = "" if words[0].startswith("--") else os.path.basename(words[0])
+            yield program, [re.match(r"--[\w-]+", word)[0] for word in words if re.match(r"--[a-z]", word)]
+
+
+def zstd(data):
+    """A frame of one block that is stored as it is."""
+    size = len(data)
+    return b"\x28\xb5\x2f\xfd\xa0" + size.to_bytes(4, "little") + (size << 3 | 1).to_bytes(3, "little") + data
+
+
 def write_adult(folder):
     """adult.data and adult.test as UCI has them: with an empty line at the end, and a comment before the test set."""
     for name, first in (("adult.data", b""), ("adult.test", b"|1x3 Cross validator\n")):
@@ -103,6 +124,42 @@ class DocsTest(unittest.TestCase):
         section = re.search(r"## Options of `train`([\s\S]*?)\n## ", read(DOCS, "train.md")).group(1)
         table = set(re.findall(r"--[\w-]+", "".join(re.findall(r"^\| (`--.*?) \|", section, re.MULTILINE))))
         self.assertEqual(table, options)
+
+    def test_options_that_pages_name_are_there(self):
+        helps = {program: subprocess.run([os.path.join(os.environ["HLITE_PROGRAMS"], program), "--help"], capture_output=True,
+                                         text=True, check=True).stdout
+                 for program in PROGRAMS if os.path.exists(os.path.join(os.environ["HLITE_PROGRAMS"], program))}
+        self.assertIn("csv_prep", helps)
+        scripts = "\n".join(read(path) for part in (*SOURCES, "docker", "tests")
+                            for path in files(os.path.join(ROOT, part), ".cpp", ".py", ".sh"))
+        seen = set()
+        for path in PAGES:
+            for program, options in commands(read(path)):
+                known = helps.get(program, "\n".join(helps.values()) + scripts if program == "" else None)
+                for option in options if known is not None else ():
+                    seen.add(program)
+                    with self.subTest(f"{os.path.relpath(path, ROOT)}: {program} {option}"):
+                        self.assertTrue(option in OTHERS or re.search(re.escape(option) + r"(?![\w-])", known))
+        self.assertLessEqual({"", "csv_prep", "predict", "serve", "train"}, seen)
+
+    def test_formats_that_pages_name_give_the_same_scores(self):
+        text = "item,price,clicked\n" + "".join(f"i{i * i % 31},{i * 7 % 53 / 4},{i * i % 5 % 2}\n" for i in range(400))
+        packed = {"csv": text.encode(), "csv.gz": gzip.compress(text.encode()), "csv.zst": zstd(text.encode())}
+        with tempfile.TemporaryDirectory() as folder:
+            for ending, data in packed.items():
+                with open(os.path.join(folder, f"a.{ending}"), "wb") as file:
+                    file.write(data)
+            scores = set()
+            for ending, kind in (("csv", "raw"), ("csv.gz", "norm"), ("csv.zst", "raw")):
+                result = run(f"csv_prep a.{ending} --out {ending} --format {kind} --write-config dcnv2 --quiet\n"
+                             f"train --config {ending}/dcnv2.json --set solver.num_epochs=1 --save {ending}/model "
+                             "--set layers.data.shuffle_samples=false --with-preparation\n"
+                             f"predict --model {ending}/model --input a.{ending} --out {ending}.csv\n"
+                             f"predict --model {ending}/model --input - --out - < a.{ending} > {ending}.again.csv", folder)
+                self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+                scores |= {read(folder, f"{ending}.csv"), read(folder, f"{ending}.again.csv")}
+            self.assertEqual(len(scores), 1)
+            self.assertEqual(len(scores.pop().split()), 401)
 
     def test_events_of_metrics_are_named(self):
         source = read(ROOT, "hugectr_lite/trainer/run/metrics_file.cpp")

@@ -56,6 +56,9 @@ struct Stored<std::string> {
 template <typename T>
 std::shared_ptr<const pq::LogicalType> logical_type(const ParquetColumn& column) {
   if (column.date) return pq::LogicalType::Date();
+  if (column.timestamp) return pq::LogicalType::Timestamp(false, pq::LogicalType::TimeUnit::NANOS);
+  if (column.null_type) return pq::LogicalType::Null();
+  if (column.digits > 0) return pq::LogicalType::Decimal(column.digits, column.scale);
   if constexpr (std::is_same_v<T, std::string>)
     return pq::LogicalType::String();
   else if constexpr (std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t> ||
@@ -67,12 +70,19 @@ std::shared_ptr<const pq::LogicalType> logical_type(const ParquetColumn& column)
 
 NodePtr node_of(const ParquetColumn& column) {
   return std::visit(
-      [&]<typename T>(const std::vector<T>&) {
+      [&]<typename T>([[maybe_unused]] const std::vector<T>& values) {
         const auto kind =
             column.valid.empty() ? pq::Repetition::REQUIRED : pq::Repetition::OPTIONAL;
         const bool list = !column.lengths.empty();
+        pq::Type::type stored = Stored<T>::Type::type_num;
+        int length = -1;
+        if constexpr (std::is_same_v<T, std::string>)
+          if (column.digits > 0) {
+            stored = pq::Type::FIXED_LEN_BYTE_ARRAY;
+            length = static_cast<int>(values.at(0).size());
+          }
         NodePtr leaf = PrimitiveNode::Make(list ? "element" : column.name, kind,
-                                           logical_type<T>(column), Stored<T>::Type::type_num);
+                                           logical_type<T>(column), stored, length);
         if (!list) return leaf;
         const NodePtr repeated = GroupNode::Make("list", pq::Repetition::REPEATED, {leaf});
         return GroupNode::Make(column.name, pq::Repetition::OPTIONAL, {repeated},
@@ -89,8 +99,11 @@ class ColumnState {
   void write(pq::ColumnWriter& writer, int64_t rows, int64_t rows_a_page) {
     for (int64_t done = 0; done < rows; done += rows_a_page)
       std::visit(
-          [&](const auto& values) {
-            write_rows(writer, values, std::min(rows_a_page, rows - done));
+          [&]<typename T>(const std::vector<T>& values) {
+            const int64_t count = std::min(rows_a_page, rows - done);
+            if constexpr (std::is_same_v<T, std::string>)
+              if (column_.digits > 0) return write_rows<pq::FLBAType>(writer, values, count);
+            write_rows<typename Stored<T>::Type>(writer, values, count);
           },
           column_.values);
   }
@@ -100,9 +113,8 @@ class ColumnState {
     return column_.valid.empty() || column_.valid[element_++];
   }
 
-  template <typename T>
+  template <typename Type, typename T>
   void write_rows(pq::ColumnWriter& writer, const std::vector<T>& values, int64_t rows) {
-    using Type = typename Stored<T>::Type;
     std::vector<int16_t> definition, repetition;  // levels, as the Parquet format defines them
     const bool optional = !column_.valid.empty();
     const auto present_level = static_cast<int16_t>((column_.lengths.empty() ? 0 : 2) + optional);
@@ -127,7 +139,9 @@ class ColumnState {
     std::vector<typename Type::c_type> stored;
     std::unique_ptr<bool[]> bools(new bool[value_ - first + 1]);
     for (size_t i = first; i < value_; ++i) {
-      if constexpr (std::is_same_v<T, std::string>)
+      if constexpr (std::is_same_v<Type, pq::FLBAType>)
+        stored.push_back(pq::FixedLenByteArray(reinterpret_cast<const uint8_t*>(values[i].data())));
+      else if constexpr (std::is_same_v<T, std::string>)
         stored.push_back(pq::ByteArray(values[i]));
       else if constexpr (std::is_same_v<T, bool>)
         bools[i - first] = values[i];

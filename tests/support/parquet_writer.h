@@ -22,7 +22,12 @@ struct ParquetColumn {
   std::vector<bool> valid = {};
   // Number of elements of each row's list; -1: a null list. Empty: the column holds no lists.
   std::vector<int64_t> lengths = {};
-  bool date = false;  // int32 values are dates: days since 1970-01-01
+  bool date = false;       // int32 values are dates: days since 1970-01-01
+  bool timestamp = false;  // int64 values are nanoseconds since 1970-01-01
+  bool null_type = false;  // int32 values, all of them null, are of the type that has no values
+  // Values are decimals of so many digits, `scale` of them after the point: int32, int64, or texts
+  // of one length, which are the bytes of whole numbers, the most significant first.
+  int digits = 0, scale = 0;
 };
 
 struct ParquetFileText {

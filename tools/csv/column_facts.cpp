@@ -27,6 +27,10 @@ bool is_missing_spelling(std::string_view text) {
          std::end(kMissingSpellings);
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 void ColumnFacts::add(std::string_view field, int64_t line) {
   ++rows_;
   if (is_missing_spelling(field)) ++missing_[std::string(field)];
@@ -37,6 +41,7 @@ void ColumnFacts::add(std::string_view field, int64_t line) {
   const std::optional<double> number = parse_number<double>(field);
   if (number && std::isfinite(*number)) {
     coded_ = coded_ || has_leading_zero(field);
+    digits_ = digits_ || is_digits(field);
     add_number(*number);
   } else if (first_text_line_ == 0) {
     first_text_ = field;
@@ -49,6 +54,7 @@ void ColumnFacts::add(std::string_view field, int64_t line) {
 void ColumnFacts::add_number(double x) {
   counts_up_ = counts_up_ && (numbers_ == 0 ? x == std::floor(x) : x == last_ + 1);
   min_ = numbers_ == 0 ? x : std::min(min_, x);
+  max_ = numbers_ == 0 ? x : std::max(max_, x);
   last_ = x;
   const auto before = static_cast<double>(numbers_++);
   const auto n = before + 1;

@@ -13,6 +13,9 @@ namespace hlite::tools {
 // Texts that stand for no value wherever they are found: "?", "NA", "NULL" and the like.
 bool is_missing_spelling(std::string_view text);
 
+// Nothing but digits, of which there is one at least.
+bool is_digits(std::string_view text);
+
 class ColumnFacts {
  public:
   // A column of more values than this is one of many.
@@ -33,6 +36,11 @@ class ColumnFacts {
   [[nodiscard]] bool all_differ() const { return present_ == rows_ && distinct() == rows_; }
   // Every row has the whole number that follows the last row's.
   [[nodiscard]] bool counts_up() const { return counts_up_ && rows_ > 1 && numbers_ == rows_; }
+  // The smallest and the largest number.
+  [[nodiscard]] double min() const { return min_; }
+  [[nodiscard]] double max() const { return max_; }
+  // A value is digits alone: not all numbers are written with a sign, a point or an exponent.
+  [[nodiscard]] bool has_digits() const { return digits_; }
   // Skewness of the numbers, and whether none is negative.
   [[nodiscard]] double skewness() const;
   [[nodiscard]] bool never_negative() const { return min_ >= 0; }
@@ -48,9 +56,9 @@ class ColumnFacts {
   void add_number(double x);
 
   int64_t rows_ = 0, present_ = 0, numbers_ = 0;
-  double min_ = 0, last_ = 0;
+  double min_ = 0, max_ = 0, last_ = 0;
   double mean_ = 0, squares_ = 0, cubes_ = 0;  // sums of powers of deviations
-  bool coded_ = false, counts_up_ = true;
+  bool coded_ = false, digits_ = false, counts_up_ = true;
   std::vector<uint64_t> hashes_;           // of all values
   std::map<std::string, int64_t> counts_;  // up to kFewValues + 1
   std::map<std::string, int64_t> missing_;

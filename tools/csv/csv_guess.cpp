@@ -14,6 +14,7 @@
 #include "hugectr_lite/core/utf8.h"
 #include "tools/csv/column_facts.h"
 #include "tools/csv/csv_sample.h"
+#include "tools/csv/header_guess.h"
 #include "tools/csv/label_guess.h"
 
 namespace hlite::tools {
@@ -25,8 +26,6 @@ constexpr double kSkewed = 3;
 constexpr int64_t kMinRowsForIds = 100;
 constexpr double kMostlyNumbers = 0.9;
 constexpr size_t kColumnsShown = 20;
-
-bool is_number(std::string_view text) { return parse_number<double>(text).has_value(); }
 
 bool is_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
@@ -52,13 +51,19 @@ bool names_an_id(const std::string& name) {
 // The columns of a file: their facts and how to name them.
 class Columns {
  public:
-  Columns(const CsvSample& sample, const std::string& label) : sample_(sample) {
-    header_ = find_header(label);
+  Columns(const CsvSample& sample, const CsvGuessOptions& options) : sample_(sample) {
+    if (sample.is_parquet() && options.header == false)
+      raise<ConfigError>(
+          "--header: expected yes, as the columns of {} (Parquet) have names, found no",
+          sample.path());
+    header_ = find_header(options);
     if (facts_.empty() || facts_[0].rows() == 0)
       raise<DataError>("{}: expected at least one row, found none", sample.path());
   }
 
   [[nodiscard]] bool header() const { return header_; }
+  // It cannot be told whether the first line, which is taken for a row, has names.
+  [[nodiscard]] bool is_header_unclear() const { return header_unclear_; }
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] const std::vector<ColumnFacts>& facts() const { return facts_; }
   [[nodiscard]] size_t count() const { return facts_.size(); }
@@ -74,8 +79,22 @@ class Columns {
     return header_ && !names_[c].empty() && is_utf8(names_[c]) &&
            std::count(names_.begin(), names_.end(), names_[c]) == 1;
   }
+  // Why the rows of the sample have no values of the column; null: they have.
+  [[nodiscard]] const std::string* why_empty(size_t c) const {
+    const auto found = sample_.without_text().find(c);
+    return found == sample_.without_text().end() ? nullptr : &found->second;
+  }
   // The column that an option names.
   [[nodiscard]] size_t find(const char* option, const std::string& text) const {
+    const size_t c = find_place(option, text);
+    if (const std::string* why = why_empty(c))
+      raise<ConfigError>("{}: expected a column of numbers or texts, found {} ({})", option,
+                         in_quotes(text), *why);
+    return c;
+  }
+
+ private:
+  [[nodiscard]] size_t find_place(const char* option, const std::string& text) const {
     if (header_) {
       const auto at = std::find(names_.begin(), names_.end(), text);
       if (at != names_.end()) return static_cast<size_t>(at - names_.begin());
@@ -93,7 +112,6 @@ class Columns {
                        in_quotes(text));
   }
 
- private:
   // Facts of the rows from number `first` on.
   void gather(int64_t first) {
     facts_.assign(static_cast<size_t>(sample_.columns()), {});
@@ -108,9 +126,10 @@ class Columns {
     });
   }
 
-  bool find_header(const std::string& label) {
+  bool find_header(const CsvGuessOptions& options) {
     gather(1);
-    if (sample_.is_parquet() || looks_like_names(label)) {
+    if (sample_.is_parquet() ||
+        (options.header ? *options.header : looks_like_names(options.label))) {
       if (first_line_ > 1)
         raise<DataError>(
             "{}: expected the names of the columns in the first line, found them in line {}: "
@@ -123,27 +142,19 @@ class Columns {
     return false;
   }
 
-  // The first row, over the facts of the others.
-  [[nodiscard]] bool looks_like_names(const std::string& label) const {
-    if (names_.empty() || facts_[0].rows() == 0) return false;
-    if (!label.empty() && !is_number(label) &&
+  // The first row, over the facts of the others. `label`: see CsvGuessOptions.
+  [[nodiscard]] bool looks_like_names(const std::string& label) {
+    const auto number = parse_number<size_t>(label);
+    if (!label.empty() && !(number && *number < names_.size()) &&
         std::find(names_.begin(), names_.end(), label) != names_.end())
       return true;
-    for (size_t c = 0; c < names_.size(); ++c)  // pandas leaves its index without a name
-      if (is_number(names_[c]) || is_missing_spelling(names_[c]) || (names_[c].empty() && c > 0))
-        return false;
-    bool evidence = false;
-    for (size_t c = 0; c < names_.size(); ++c) {
-      const ColumnFacts& facts = facts_[c];
-      const bool repeats = facts.has_few_values() && 2 * facts.distinct() <= facts.present();
-      if (repeats && facts.counts().contains(names_[c])) return false;
-      evidence = evidence || repeats || facts.is_numeric();
-    }
-    return evidence;
+    const FirstLine line = guess_first_line(names_, facts_);
+    header_unclear_ = line == FirstLine::kUnclear;
+    return line == FirstLine::kNames;
   }
 
   const CsvSample& sample_;
-  bool header_ = false;
+  bool header_ = false, header_unclear_ = false;
   std::vector<std::string> names_;  // the first row
   int64_t first_line_ = 1;
   std::vector<ColumnFacts> facts_;
@@ -169,6 +180,7 @@ bool is_mostly_numbers(const ColumnFacts& facts) {
 std::string reason_to_leave_out(const Columns& columns, size_t c) {
   const ColumnFacts& facts = columns.facts()[c];
   const std::string name = columns.header() ? columns.names()[c] : "";
+  if (const std::string* why = columns.why_empty(c)) return *why;
   if (facts.counts_up() && (facts.rows() >= kMinRowsForIds || (columns.header() && name.empty())))
     return "counts the rows";
   if (facts.rows() >= kMinRowsForIds && facts.all_differ() &&
@@ -272,59 +284,61 @@ std::string texts(const std::vector<std::string>& list) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-}  // namespace
+// What is found out about a table.
+struct Findings {
+  const CsvSample& sample;
+  Columns columns;
+  std::optional<LabelGuess> label;  // none, where no column has two values
+  Features features;
+  std::set<std::string> comments, missing;
 
-CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
-                      const CsvGuessOptions& options) {
-  const CsvSample sample(train);
-  const Columns columns(sample, options.label);
-  std::optional<size_t> asked;
-  if (!options.label.empty()) asked = columns.find("--label", options.label);
-  LabelGuess label = guess_label(train, columns.facts(), asked, options.positive);
-  std::set<size_t> left_out;
-  for (const std::string& column : options.left_out)
-    left_out.insert(columns.find("--split-time, --split-group", column));
-  const Features features = features_of(columns, label.column, left_out);
-  if (features.categorical.empty())
-    raise<DataError>(
-        "{}: expected a column other than the label that can be a feature, found none{}", train,
-        features.left_out.empty()
-            ? ""
-            : fmt::format(" (left out: {})", fmt::join(features.left_out, ", ")));
-
-  std::set<std::string> comments(sample.comments().begin(), sample.comments().end()), missing;
-  for (size_t c = 0; c < columns.count(); ++c)
-    if (c != label.column)
-      for (const auto& [text, count] : columns.facts()[c].missing()) missing.insert(text);
-  for (const std::string& path : others) {
-    if (path == "-") continue;
-    const CsvSample other(path, sample.separator());
-    comments.insert(other.comments().begin(), other.comments().end());
-    add_spellings(other, columns.is_named(label.column) ? columns.names()[label.column] : "",
-                  label);
+  Findings(const CsvSample& of, const std::vector<std::string>& others,
+           const CsvGuessOptions& options)
+      : sample(of), columns(of, options), comments(of.comments().begin(), of.comments().end()) {
+    std::optional<size_t> asked;
+    if (!options.label.empty()) asked = columns.find("--label", options.label);
+    std::set<size_t> left_out;
+    for (const std::string& column : options.left_out)
+      left_out.insert(columns.find("--split-time, --split-group", column));
+    label = guess_label(sample.path(), columns.facts(),
+                        columns.header() ? columns.names() : std::vector<std::string>(), asked,
+                        left_out, options.positive);
+    features = features_of(columns, label ? label->column : columns.count(), left_out);
+    for (size_t c = 0; c < columns.count(); ++c)
+      if (!label || c != label->column)
+        for (const auto& [text, count] : columns.facts()[c].missing()) missing.insert(text);
+    for (const std::string& path : others) {
+      if (path == "-") continue;
+      const CsvSample other(path, sample.separator());
+      comments.insert(other.comments().begin(), other.comments().end());
+      if (!label) continue;
+      const bool named = columns.is_named(label->column);
+      add_spellings(other, named ? columns.names()[label->column] : "", *label);
+    }
   }
-  for (const std::vector<std::string>& list : {label.positive, label.negative})
-    for (const std::string& text : list)
-      if (!is_utf8(text))
-        raise<DataError>("{}: column {}: expected labels in UTF-8, found {}", train, label.column,
-                         in_quotes(text));
 
-  CsvGuess guess;
-  guess.schema = schema_text(columns, sample.separator(), label, features, missing, comments);
+  [[nodiscard]] std::string shape() const {
+    return fmt::format("{} columns, {}, separator {}; guessed from {} rows", columns.count(),
+                       columns.header() ? "the first line has their names" : "no header",
+                       sample.is_parquet() ? "none (Parquet)" : separator_name(sample.separator()),
+                       columns.facts()[0].rows());
+  }
+  [[nodiscard]] std::vector<std::string> summary() const;
+};
+
+std::vector<std::string> Findings::summary() const {
+  std::vector<std::string> lines;
   const auto line = [&](const char* what, const std::string& text) {
-    if (!text.empty()) guess.summary.push_back(fmt::format("  {:<12} {}", what, text));
+    if (!text.empty()) lines.push_back(fmt::format("{:<12} {}", what, text));
   };
-  guess.summary.push_back(
-      fmt::format("{}: {} columns, {}, separator {}; guessed from {} rows", train, columns.count(),
-                  columns.header() ? "the first line has their names" : "no header",
-                  sample.is_parquet() ? "none (Parquet)" : separator_name(sample.separator()),
-                  columns.facts()[0].rows()));
   line("label",
-       fmt::format("{}: 1 is {}{}, 0 is {}", columns.shown(label.column), texts(label.positive),
-                   label.positive_share
-                       ? fmt::format(" ({:.1f} % of these rows)", 100 * *label.positive_share)
-                       : "",
-                   label.negative.empty() ? "all else" : texts(label.negative)));
+       !label ? "none, as no column has two values"
+              : fmt::format(
+                    "{}: 1 is {}{}, 0 is {}", columns.shown(label->column), texts(label->positive),
+                    label->positive_share
+                        ? fmt::format(" ({:.1f} % of these rows)", 100 * *label->positive_share)
+                        : "",
+                    label->negative.empty() ? "all else" : texts(label->negative)));
   line("numbers", list_of_columns(columns, features.dense, features));
   line("categories", list_of_columns(columns, features.categorical, features));
   line("missing", missing.empty() ? "" : texts({missing.begin(), missing.end()}));
@@ -332,8 +346,66 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
                        ? ""
                        : "lines that begin with " + texts({comments.begin(), comments.end()}));
   line("left out", fmt::format("{}", fmt::join(features.left_out, ", ")));
+  if (label && !label->others.empty())
+    line("note", fmt::format("other columns of two values: {}; --label NAME chooses one",
+                             list_of_columns(columns, label->others, features)));
   for (const std::string& note : features.notes) line("note", note);
+  if (columns.is_header_unclear())
+    line(
+        "note",
+        "the first line is taken for a row; if it has the names of the columns, pass --header yes");
+  return lines;
+}
+
+}  // namespace
+
+CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
+                      const CsvGuessOptions& options) {
+  const CsvSample sample(train);
+  const Findings found(sample, others, options);
+  const auto& [of, columns, label, features, comments, missing] = found;
+  if (!label)
+    raise<ConfigError>(
+        "{}: expected a column of two values for a label, found none in the first {} rows; --label "
+        "names the column, --positive the values that mean 1{}",
+        train, columns.facts()[0].rows(),
+        columns.is_header_unclear()
+            ? ", --header yes that the first line has the names of the columns"
+            : "");
+  if (features.categorical.empty())
+    raise<DataError>(
+        "{}: expected a column other than the label that can be a feature, found none{}", train,
+        features.left_out.empty()
+            ? ""
+            : fmt::format(" (left out: {})", fmt::join(features.left_out, ", ")));
+  for (const std::vector<std::string>& list : {label->positive, label->negative})
+    for (const std::string& text : list)
+      if (!is_utf8(text))
+        raise<DataError>("{}: column {}: expected labels in UTF-8, found {}", train, label->column,
+                         in_quotes(text));
+  CsvGuess guess{
+      .schema = schema_text(columns, sample.separator(), *label, features, missing, comments),
+      .summary = {fmt::format("{}: {}", train, found.shape())}};
+  for (const std::string& line : found.summary()) guess.summary.push_back("  " + line);
   return guess;
+}
+
+TableGuess guess_table(const CsvSample& sample) {
+  const Findings found(sample, {}, {});
+  const Columns& columns = found.columns;
+  TableGuess table{.header = columns.header(),
+                   .columns = {},
+                   .label = found.label.value_or(LabelGuess()),
+                   .missing = found.missing,
+                   .shape = found.shape(),
+                   .summary = found.summary()};
+  for (size_t c = 0; c < columns.count(); ++c)
+    table.columns.push_back(
+        {columns.is_named(c) ? columns.names()[c] : fmt::format("column {}", c)});
+  for (const size_t c : found.features.categorical) table.columns[c].role = ColumnRole::kCategory;
+  for (const size_t c : found.features.dense) table.columns[c].role = ColumnRole::kNumber;
+  if (found.label) table.columns[found.label->column].role = ColumnRole::kLabel;
+  return table;
 }
 
 }  // namespace hlite::tools

@@ -1,21 +1,28 @@
 // A schema (csv_schema.h) for a CSV file that has none, guessed from its first rows.
 //
 //   separator   see CsvSample
-//   header      the first row has names: no numbers, over a column of numbers or of few values
-//   label       the column that is asked for, else the last one of two values
+//   header      see header_guess.h; where that is unclear, none, and the summary says so
+//   label       the column that is asked for, else one of two values by its name or place
+//               (label_guess.h)
 //   dense       numbers of more than ColumnFacts::kFewValues values; log1p_standardize where none
 //   is
 //               negative and their skewness is above 3, else standardize
 //   categorical all others, also numbers with leading zeros or under a name such as user_id
-//   left out    columns with another value in every row: texts, ids, and numbers that count up
+//   left out    columns with another value in every row: texts, ids, and numbers that count up; of
+//               Parquet files also those that are neither numbers nor texts, or of nulls alone
 //   missing     the texts of is_missing_spelling() that are found
 //   comment     see CsvSample, of all files
 //
 // The rows after those may contradict it: the preparation then says where, and which file to edit.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
+
+#include "tools/csv/csv_sample.h"
+#include "tools/csv/label_guess.h"
 
 namespace hlite::tools {
 
@@ -23,6 +30,7 @@ struct CsvGuessOptions {
   std::string label = {};                  // name of the header, or number; "": by the rule above
   std::vector<std::string> positive = {};  // texts of label 1; empty: of two values, the larger
                                            // number, "yes" and the like, "> ...", or the rarer one
+  std::optional<bool> header = {};         // the first line has names; unset: by its fields
   std::vector<std::string> left_out = {};  // columns, by name or number, that are no features
 };
 
@@ -36,5 +44,24 @@ struct CsvGuess {
 // ConfigError for options that do not fit it; FileError.
 CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& others,
                       const CsvGuessOptions& options);
+
+enum class ColumnRole { kLabel, kNumber, kCategory, kLeftOut };
+
+// The same of a table that need not be one to train on: it may have no label, or no features.
+struct TableGuess {
+  struct Column {
+    std::string name;  // of the header, else "column 3"
+    ColumnRole role = ColumnRole::kLeftOut;
+  };
+  bool header = false;
+  std::vector<Column> columns;
+  LabelGuess label;                  // of a column that is one
+  std::set<std::string> missing;     // texts
+  std::string shape;                 // "3 columns, no header, separator ...", for a person
+  std::vector<std::string> summary;  // what else a person wants to know
+};
+
+// Throws DataError if the sample has no row.
+TableGuess guess_table(const CsvSample& sample);
 
 }  // namespace hlite::tools

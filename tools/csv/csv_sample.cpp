@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "data_reader/parquet/parquet_file.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
 
@@ -64,6 +65,7 @@ bool CsvSample::read_head(char separator) {
   StoredBytes stored(path_);
   parquet_ = stored.magic() == "PAR1";
   form_.header = parquet_;
+  if (parquet_) find_columns_without_text();
   try {
     InputFile(path_, form_).next(head_, kGuessBytes);
     return true;
@@ -74,6 +76,20 @@ bool CsvSample::read_head(char separator) {
     if (parquet_) throw;
     return false;
   }
+}
+
+void CsvSample::find_columns_without_text() {
+  const data::parquet::ParquetFile file(path_);
+  for (size_t c = 0; c < file.columns().size(); ++c) {
+    const data::parquet::ParquetColumn& column = file.columns()[c];
+    if (!column.readable || column.is_list())
+      without_text_[c] = column.type + ": no number or text";
+    else if (column.all_null)
+      without_text_[c] = "no value in any row";
+  }
+  form_.wanted = [without = without_text_](int64_t index, const std::string&) {
+    return !without.contains(static_cast<size_t>(index));
+  };
 }
 
 void CsvSample::count_columns() {
@@ -105,13 +121,25 @@ void CsvSample::find_comments() {
   }
 }
 
+bool CsvSample::is_table() const {
+  int64_t rows = 0, alike = 0;
+  CsvFields fields;
+  head_.for_each_row([&](std::string_view line, int64_t) {
+    if (!is_row(line)) return true;
+    alike += split(line, fields) && std::ssize(fields.fields) == columns_;
+    return ++rows < kGuessRows;
+  });
+  return 10 * alike >= 9 * rows;
+}
+
+bool CsvSample::is_row(std::string_view line) const {
+  return !is_blank_line(line) &&
+         std::none_of(comments_.begin(), comments_.end(),
+                      [&](const std::string& mark) { return line.starts_with(mark); });
+}
+
 bool CsvSample::split(std::string_view line, CsvFields& fields) const {
-  if (is_blank_line(line) || (!line.empty() && std::any_of(comments_.begin(), comments_.end(),
-                                                           [&](const std::string& mark) {
-                                                             return line.starts_with(mark);
-                                                           })))
-    return false;
-  return !split_csv({form_.separator, true}, line, fields).has_value();
+  return is_row(line) && !split_csv({form_.separator, true}, line, fields).has_value();
 }
 
 }  // namespace hlite::tools

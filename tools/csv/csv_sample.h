@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,13 @@ class CsvSample {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] char separator() const { return form_.separator; }
+  // How the rows are read, or made of a Parquet file.
+  [[nodiscard]] const TextForm& form() const { return form_; }
+  // Nine of ten rows have as many columns, which text that is no table has not.
+  [[nodiscard]] bool is_table() const;
   [[nodiscard]] bool is_parquet() const { return parquet_; }  // whose text has a header
+  // Columns of a Parquet file that no text is made of, by number, and why; their fields are empty.
+  [[nodiscard]] const std::map<size_t, std::string>& without_text() const { return without_text_; }
   [[nodiscard]] int64_t columns() const { return columns_; }  // of most rows
   // Characters, of | and #, with which lines begin that are comments: they have fewer columns than
   // the rows, and no row begins so.
@@ -52,14 +59,18 @@ class CsvSample {
  private:
   // False if it misses a closing quote, or has quotes that this separator makes no sense of.
   bool read_head(char separator);
+  void find_columns_without_text();
   void count_columns();
   void find_comments();
-  // False for a blank line, a comment and a bad row.
+  // False for a blank line and a comment.
+  [[nodiscard]] bool is_row(std::string_view line) const;
+  // False for those and for a bad row.
   bool split(std::string_view line, CsvFields& fields) const;
 
   std::string path_;
   TextForm form_{.quotes = true, .trim = true};
   bool parquet_ = false;
+  std::map<size_t, std::string> without_text_;
   LineBlock head_;
   int64_t columns_ = 0, agreeing_ = 0;  // rows that have so many
   std::vector<std::string> comments_;

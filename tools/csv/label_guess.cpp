@@ -14,6 +14,8 @@ namespace hlite::tools {
 
 namespace {
 
+constexpr std::string_view kLabelNames[] = {"click", "clicked",   "label",    "target",
+                                            "y",     "converted", "purchased"};
 constexpr std::string_view kPositiveWords[] = {"1", "yes", "y", "true", "t", "positive", "pos"};
 
 std::string lower(std::string text) {
@@ -46,30 +48,39 @@ std::string shown(const ColumnFacts& facts) {
                      fmt::join(texts, ", "));
 }
 
-size_t label_column(const std::string& file, const std::vector<ColumnFacts>& columns,
-                    std::optional<size_t> asked, bool positive_given) {
-  if (asked) {
-    if (!positive_given && columns[*asked].counts().size() != 2)
-      raise<ConfigError>(
-          "{}: column {}: expected two values for a label, found {} in the first {} rows; "
-          "--positive names those that mean 1",
-          file, *asked, shown(columns[*asked]), columns[*asked].rows());
-    return *asked;
-  }
+// The columns that may be the label, the best guess first.
+std::vector<size_t> label_columns(const std::vector<ColumnFacts>& columns,
+                                  std::span<const std::string> names,
+                                  const std::set<size_t>& no_label) {
+  std::vector<size_t> found;
   for (size_t c = columns.size(); c-- > 0;)
-    if (columns[c].counts().size() == 2) return c;
-  raise<ConfigError>(
-      "{}: expected a column of two values for a label, found none in the first {} rows; --label "
-      "names the column, --positive the values that mean 1",
-      file, columns[0].rows());
+    if (columns[c].counts().size() == 2 && !no_label.contains(c)) found.push_back(c);
+  if (names.empty()) return found;
+  std::vector<size_t> named;
+  for (const std::string_view name : kLabelNames)
+    for (const size_t c : found)
+      if (lower(names[c]) == name) named.push_back(c);
+  return named.empty() ? found : named;
 }
 
 }  // namespace
 
-LabelGuess guess_label(const std::string& file, const std::vector<ColumnFacts>& columns,
-                       std::optional<size_t> asked, const std::vector<std::string>& positive) {
+std::optional<LabelGuess> guess_label(const std::string& file,
+                                      const std::vector<ColumnFacts>& columns,
+                                      std::span<const std::string> names,
+                                      std::optional<size_t> asked, const std::set<size_t>& no_label,
+                                      const std::vector<std::string>& positive) {
+  if (asked && positive.empty() && columns[*asked].counts().size() != 2)
+    raise<ConfigError>(
+        "{}: column {}: expected two values for a label, found {} in the first {} rows; "
+        "--positive names those that mean 1",
+        file, *asked, shown(columns[*asked]), columns[*asked].rows());
+  const std::vector<size_t> found =
+      asked ? std::vector{*asked} : label_columns(columns, names, no_label);
+  if (found.empty()) return std::nullopt;
   LabelGuess label;
-  label.column = label_column(file, columns, asked, !positive.empty());
+  label.column = found.front();
+  label.others.assign(found.rbegin(), found.rend() - 1);
   const ColumnFacts& facts = columns[label.column];
   label.positive = positive;
   if (positive.empty())

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,15 +15,21 @@ namespace hlite::tools {
 
 struct LabelGuess {
   size_t column = 0;
+  std::vector<size_t> others;  // columns that nothing but their place or name kept from being it
   std::vector<std::string> positive, negative;  // negative empty: all others
   std::optional<double> positive_share;         // of the rows, if the column has few values
 };
 
-// `asked`: the column; without it the last one of two values. `positive`: see CsvGuessOptions.
-// Throws ConfigError, naming `file`, where the column does not have two values, or none of
-// `positive`.
-LabelGuess guess_label(const std::string& file, const std::vector<ColumnFacts>& columns,
-                       std::optional<size_t> asked, const std::vector<std::string>& positive);
+// `asked`: the column. Without it one of two values that is called click, clicked, label, target, y,
+// converted or purchased (in any case; the first of these), else the last one of two values; no
+// column, where none has two. `names`: of the columns; none: there is no header. `no_label`:
+// columns that are not to be taken. `positive`: see CsvGuessOptions. Throws ConfigError, naming
+// `file`, where the column that was asked for does not have two values, or none of `positive`.
+std::optional<LabelGuess> guess_label(const std::string& file,
+                                      const std::vector<ColumnFacts>& columns,
+                                      std::span<const std::string> names,
+                                      std::optional<size_t> asked, const std::set<size_t>& no_label,
+                                      const std::vector<std::string>& positive);
 
 // Adds the texts of the labels of another file that are known ones followed by a full stop,
 // as in UCI Adult's test file. `name`: of the label's column in the header; "": there is none.

@@ -12,7 +12,6 @@
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/csv/csv_record.h"
 #include "tools/io/input_file.h"
 
 namespace hlite::tools {
@@ -86,41 +85,6 @@ bool is_norm_list(const std::vector<std::string_view>& lines) {
           lines[1].find_first_not_of("0123456789.-") != std::string_view::npos);
 }
 
-// Columns that nine of ten rows of the head have with this delimiter, as the first row has; 0
-// where there is no such number.
-int64_t common_columns(std::string head, bool whole, char delimiter) {
-  if (head.starts_with(kByteOrderMark)) head.erase(0, kByteOrderMark.size());
-  if (whole && !head.ends_with('\n')) head += '\n';
-  LineBlock block;
-  size_t open_quote = 0;
-  block.size = find_whole_rows(head, {.separator = delimiter, .quotes = true, .trim = true},
-                               block.inner_feeds, open_quote);
-  block.bytes.assign(head.begin(), head.end());
-  int64_t columns = 0, rows = 0, same = 0;
-  CsvFields fields;
-  block.for_each_row([&](std::string_view row, int64_t) {
-    if (is_blank_line(row)) return true;
-    const bool good = !split_csv({.separator = delimiter, .trim = true}, row, fields);
-    if (rows++ == 0) columns = std::ssize(fields.fields);
-    same += good && std::ssize(fields.fields) == columns;
-    return true;
-  });
-  return same * 10 >= rows * 9 ? columns : 0;
-}
-
-// The delimiter that cuts the rows into most columns; 0 for none.
-char common_delimiter(const std::string& head, bool whole, int64_t& columns) {
-  char best = 0;
-  columns = 1;
-  for (const char delimiter : {'\t', ',', ';', '|', ' '}) {
-    const int64_t found = common_columns(head, whole, delimiter);
-    if (found <= columns) continue;
-    best = delimiter;
-    columns = found;
-  }
-  return best;
-}
-
 // Text that begins with a brace.
 void detect_json(std::string_view head, FileFacts& file) {
   const bool wide = head.find("\"slot_size_array\"") != std::string_view::npos;
@@ -151,7 +115,6 @@ void detect_text(const std::string& head, bool whole, FileFacts& file) {
   });
   if (good * 10 >= static_cast<int64_t>(lines.size()) * 9 && good > 0) {
     file.kind = FileKind::kCriteoTsv;
-    file.delimiter = '\t';
     file.why = fmt::format("{} of its first {} lines are a label, 13 integers and 26 tokens", good,
                            lines.size());
     return;
@@ -162,15 +125,8 @@ void detect_text(const std::string& head, bool whole, FileFacts& file) {
     file.why = "its first line is a number, the others are paths";
     return;
   }
-  int64_t columns = 1;
-  file.delimiter = common_delimiter(head, whole, columns);
-  file.kind = file.delimiter == 0 ? FileKind::kText : FileKind::kTable;
-  file.why = file.delimiter == 0
-                 ? "it is text without columns"
-                 : fmt::format("its rows have {} columns separated by {}", columns,
-                               file.delimiter == '\t'  ? "tabs"
-                               : file.delimiter == ' ' ? "blanks"
-                                                       : fmt::format("\"{}\"", file.delimiter));
+  file.kind = FileKind::kText;
+  file.why = "it is text";
 }
 
 bool begins(std::string_view head, std::string_view magic) {
@@ -260,7 +216,7 @@ std::string describe(const FileFacts& file) {
   static constexpr std::pair<FileKind, const char*> kNames[] = {
       {FileKind::kEmpty, "empty file"},
       {FileKind::kCriteoTsv, "Criteo TSV"},
-      {FileKind::kText, "text"},
+      {FileKind::kText, "text file"},
       {FileKind::kNorm, "Norm file"},
       {FileKind::kNormList, "Norm file list"},
       {FileKind::kNumpy, "NumPy array"},
@@ -274,9 +230,9 @@ std::string describe(const FileFacts& file) {
       {FileKind::kKeyCounts, "key counts of a manifest"},
       {FileKind::kBinary, "binary data without header"},
   };
-  std::string text = file.delimiter == '\t' ? "TSV" : "CSV";  // kTable
+  std::string text = file.table;
   for (const auto& [kind, name] : kNames)
-    if (kind == file.kind) text = name;
+    if (kind == file.kind && text.empty()) text = name;
   return text + (file.compression == Compression::kGzip   ? ", gzip"
                  : file.compression == Compression::kZstd ? ", zstd"
                                                           : "");

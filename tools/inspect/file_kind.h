@@ -10,8 +10,7 @@ namespace hlite::tools {
 enum class FileKind {
   kEmpty,
   kCriteoTsv,  // label, 13 integers, 26 tokens
-  kTable,      // other text in columns: CSV, TSV
-  kText,
+  kText,       // other text, perhaps a table
   kNorm,
   kNormList,
   kNumpy,
@@ -39,7 +38,7 @@ struct FileFacts {
   Compression compression = Compression::kNone;  // of text: `kind` is what is inside
   Sureness sure = Sureness::kGuess;
   std::string why;      // "every line has 40 columns separated by tabs, ..."
-  char delimiter = 0;   // kTable: between columns
+  std::string table;    // kText: "CSV" or "TSV", once it is found to be one
   std::string problem;  // kNorm, kManifest: what is wrong with it, or ""
 };
 

@@ -19,9 +19,8 @@ std::string conversion_advice(const FileFacts& file, const config::DataConfig& d
     case FileKind::kCriteoTsv:
       return fmt::format(
           "prepare it: criteo_prep --train {} --out DIR; or set \"format\": \"Criteo\"", file.path);
-    case FileKind::kTable:
-      return fmt::format("prepare it: csv_prep --schema SCHEMA.json --train {} --out DIR",
-                         file.path);
+    case FileKind::kText:
+      return fmt::format("prepare it, if it is a table: csv_prep --train {} --out DIR", file.path);
     case FileKind::kNorm:
       return data.is_raw() ? "set \"format\": \"Norm\" and name a file list with this file in it"
                            : "name a file list: a text file with the number of files and their "

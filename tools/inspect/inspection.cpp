@@ -90,6 +90,31 @@ std::unique_ptr<RowStream> open_parquet(const InspectOptions& options, Inspectio
   }
 }
 
+std::string describe_columns(const FileFacts& file, const RowSchema& columns) {
+  return fmt::format("{}: {}{} columns of numbers, {} of tokens", describe(file),
+                     columns.label.empty() ? "" : "label \"" + columns.label + "\", ",
+                     columns.numbers.size(), columns.slots.size());
+}
+
+// Text: a table, if most of its rows have the same columns.
+std::unique_ptr<RowStream> open_text(const InspectOptions& options, Inspection& out) {
+  out.schema = describe(out.file);
+  try {
+    const CsvSample sample(out.file.path);
+    if (!sample.is_table()) return nullptr;
+    TableGuess guess = guess_table(sample);
+    out.file.table = sample.separator() == '\t' ? "TSV" : "CSV";
+    out.why = guess.shape;
+    add_remarks(guess, out.remarks);
+    auto rows = table_rows(sample, std::move(guess), options.rows);
+    out.schema = describe_columns(out.file, rows->schema());
+    return rows;
+  } catch (const DataError& error) {  // no row of it has columns
+    out.remarks.emplace_back(error.what());
+    return nullptr;
+  }
+}
+
 std::string describe_array(const std::string& path) {
   const NumpyHeader header = read_numpy_header(ReadFile(path));
   return fmt::format("NumPy array of {} items, shape ({})", header.type,
@@ -112,15 +137,13 @@ void describe_manifest(Inspection& out) {
 std::unique_ptr<RowStream> open_rows(const config::TrainConfig* config,
                                      const InspectOptions& options, Inspection& out) {
   switch (out.file.kind) {
-    case FileKind::kCriteoTsv:
-    case FileKind::kTable: {
-      auto rows = text_rows(out.file, options.rows);
-      const RowSchema& s = rows->schema();
-      out.schema = fmt::format("{}: {}{} columns of numbers, {} of tokens", describe(out.file),
-                               s.label.empty() ? "" : "label \"" + s.label + "\", ",
-                               s.numbers.size(), s.slots.size());
+    case FileKind::kCriteoTsv: {
+      auto rows = criteo_rows(out.file.path, options.rows);
+      out.schema = describe_columns(out.file, rows->schema());
       return rows;
     }
+    case FileKind::kText:
+      return open_text(options, out);
     case FileKind::kBinary:
       if (out.file.compression == Compression::kNone) return open_raw(config, options, out);
       out.schema = describe(out.file);

@@ -31,7 +31,6 @@ ParquetFacts parquet_rows(const FileFacts& file, int64_t wanted) {
   const auto source = data::parquet::ParquetSource::find(file.path);
   int64_t rows = 0, groups = 0, least = INT64_MAX, most = 0;
   ParquetFacts facts;
-  std::vector<std::string> left_out;
   for (size_t f = 0; f < source.files.size(); ++f) {
     const ParquetFile parquet(source.files[f]);
     rows += parquet.rows();
@@ -43,8 +42,6 @@ ParquetFacts parquet_rows(const FileFacts& file, int64_t wanted) {
     if (f > 0) continue;
     facts.remarks.push_back(columns_text(parquet));
     facts.remarks.push_back(fmt::format("written by {}", parquet.created_by()));
-    for (const ParquetColumn& c : parquet.columns())
-      if (!c.readable || c.is_list()) left_out.push_back(c.name);
   }
   facts.summary = fmt::format("{} Parquet file(s), {} row groups of {} to {} rows, {} rows",
                               source.files.size(), groups, groups > 0 ? least : 0, most, rows);
@@ -52,16 +49,14 @@ ParquetFacts parquet_rows(const FileFacts& file, int64_t wanted) {
     facts.remarks.push_back(fmt::format("{} names its columns", source.metadata));
   if (source.files.size() > 1)
     facts.remarks.push_back(fmt::format("the statistics are of {}", source.files[0]));
-  for (const std::string& name : left_out)
-    facts.remarks.push_back(fmt::format("column \"{}\" is left out of the statistics", name));
-  FileFacts table = file;
-  table.path = source.files[0];
-  table.kind = FileKind::kTable;
-  table.delimiter = ',';
-  facts.rows = text_rows(
-      table, wanted, {.header = true, .wanted = [left_out](int64_t, const std::string& name) {
-                        return std::find(left_out.begin(), left_out.end(), name) == left_out.end();
-                      }});
+  try {
+    const CsvSample sample(source.files[0]);
+    TableGuess guess = guess_table(sample);
+    add_remarks(guess, facts.remarks);
+    facts.rows = table_rows(sample, std::move(guess), wanted);
+  } catch (const DataError& error) {  // no row
+    facts.remarks.emplace_back(error.what());
+  }
   return facts;
 }
 

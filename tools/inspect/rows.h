@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "data_reader/raw_format.h"
+#include "tools/csv/csv_guess.h"
 #include "tools/inspect/file_kind.h"
-#include "tools/io/text_form.h"
 
 namespace hlite::tools {
 
@@ -66,17 +66,17 @@ std::unique_ptr<RowStream> raw_rows(const std::string& path, const data::RawForm
                                     int64_t wanted, int64_t batch);
 std::unique_ptr<RowStream> norm_rows(const std::vector<std::string>& files, bool int64_keys,
                                      int64_t wanted);
-// Text of the kinds kCriteoTsv and kTable, the first `wanted` rows. Of a table, columns of numbers
-// with more than a few values are numbers, a column of 0 and 1 that is called label, target, click
-// or the like, or else the first or last, is the label; the rest are tokens.
-// `form`: of the lines of a file that is no text.
-std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted,
-                                     const TextForm& form = {});
+// The first `wanted` rows of Criteo's text, and of a table as `guess` takes it: its categories are
+// tokens, and it has no columns that are left out.
+std::unique_ptr<RowStream> criteo_rows(const std::string& path, int64_t wanted);
+std::unique_ptr<RowStream> table_rows(const CsvSample& sample, TableGuess guess, int64_t wanted);
+// What csv_prep would take the table for.
+void add_remarks(const TableGuess& guess, std::vector<std::string>& remarks);
 // The first Parquet file of a set as a table. Describes the set: its files, columns and row groups.
 struct ParquetFacts {
   std::string summary;               // "3 Parquet files, 12 row groups of 1 to 100 rows, 1201 rows"
   std::vector<std::string> remarks;  // the columns and their types, what else is to be said
-  std::unique_ptr<RowStream> rows;
+  std::unique_ptr<RowStream> rows;   // null: there are none
 };
 ParquetFacts parquet_rows(const FileFacts& file, int64_t wanted);
 }  // namespace hlite::tools

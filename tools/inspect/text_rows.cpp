@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
-#include <set>
+#include <optional>
+#include <utility>
 
 #include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/core/error.h"
@@ -27,26 +28,23 @@ uint64_t key_of(std::string_view token, bool hexadecimal) {
 
 double number_of(std::string_view text) { return parse_number<double>(text).value_or(kNone); }
 
-enum class Role { kLabel, kNumber, kToken };
-
+// A table or, without a guess, Criteo's text.
 class TextRows final : public RowStream {
  public:
-  TextRows(const FileFacts& file, int64_t wanted, TextForm form)
-      : path_(file.path),
+  TextRows(std::string path, TextForm form, std::optional<TableGuess> guess,
+           std::vector<std::string> comments, int64_t wanted)
+      : path_(std::move(path)),
         form_(std::move(form)),
-        dialect_{.separator = file.delimiter, .trim = file.kind != FileKind::kCriteoTsv},
-        criteo_(file.kind == FileKind::kCriteoTsv),
-        wanted_(wanted) {
+        dialect_{.separator = form_.separator, .trim = form_.trim},
+        guess_(std::move(guess)),
+        comments_(std::move(comments)),
+        wanted_(wanted),
+        input_(path_, form_) {
     schema_.local_keys = false;
-    form_.separator = dialect_.separator;
-    form_.quotes = !criteo_;
-    form_.trim = dialect_.trim;
-    if (criteo_) {
+    if (guess_)
+      for (const auto& [name, role] : guess_->columns) add_column(role, name);
+    else
       set_criteo_columns();
-    } else {
-      infer_columns();
-    }
-    input_ = std::make_unique<InputFile>(path_, form_);
   }
 
   [[nodiscard]] int64_t rows_in_file() const override { return ended_ ? row_ : -1; }
@@ -56,7 +54,7 @@ class TextRows final : public RowStream {
 
   bool next(RowChunk& chunk) override {
     while (!ended_ && row_ < wanted_) {
-      if (!input_->next(block_, kBlockBytes)) {
+      if (!input_.next(block_, kBlockBytes)) {
         ended_ = true;
         break;
       }
@@ -72,83 +70,41 @@ class TextRows final : public RowStream {
   }
 
  private:
+  void add_column(ColumnRole role, const std::string& name) {
+    roles_.push_back(role);
+    if (role == ColumnRole::kLabel) schema_.label = name;
+    if (role == ColumnRole::kNumber) schema_.numbers.push_back(name);
+    if (role != ColumnRole::kCategory) return;
+    schema_.slot_of.push_back(static_cast<int>(schema_.slots.size()));
+    schema_.slots.push_back(name);
+  }
+
   void set_criteo_columns() {
-    roles_.push_back(Role::kLabel);
-    schema_.label = "label";
-    for (int k = 0; k < criteo::kDense; ++k) {
-      roles_.push_back(Role::kNumber);
-      schema_.numbers.push_back(fmt::format("I{}", k + 1));
-    }
-    for (int s = 0; s < criteo::kSlots; ++s) {
-      roles_.push_back(Role::kToken);
-      schema_.slots.push_back(fmt::format("C{}", s + 1));
-      schema_.slot_of.push_back(s);
-    }
+    add_column(ColumnRole::kLabel, "label");
+    for (int k = 1; k <= criteo::kDense; ++k)
+      add_column(ColumnRole::kNumber, fmt::format("I{}", k));
+    for (int s = 1; s <= criteo::kSlots; ++s)
+      add_column(ColumnRole::kCategory, fmt::format("C{}", s));
   }
 
-  void infer_columns() {
-    constexpr int64_t kLines = 1000;
-    constexpr size_t kFewValues = 20;
-    InputFile input(path_, form_);
-    std::vector<std::vector<std::string>> lines;
-    while (std::ssize(lines) < kLines && input.next(block_, kBlockBytes)) {
-      block_.for_each_row([&](std::string_view line, int64_t) {
-        if (!split_csv(dialect_, line, fields_))
-          lines.emplace_back(fields_.fields.begin(), fields_.fields.end());
-        return std::ssize(lines) < kLines;
-      });
-    }
-    const size_t columns = lines.empty() ? 0 : lines[0].size();
-    std::vector<bool> numeric(columns, true), binary(columns, true), headed(columns, false);
-    std::vector<std::set<std::string>> values(columns);
-    for (size_t i = 0; i < lines.size(); ++i) {
-      for (size_t c = 0; c < std::min(columns, lines[i].size()); ++c) {
-        const std::string& text = lines[i][c];
-        const bool number = text.empty() || parse_number<double>(text);
-        if (i == 0) {
-          headed[c] = !number;
-          continue;
-        }
-        numeric[c] = numeric[c] && number;
-        binary[c] = binary[c] && (text == "0" || text == "1");
-        values[c].insert(text);
-      }
-    }
-    // A header names a column of numbers with something that is none.
-    for (size_t c = 0; c < columns; ++c)
-      header_ = header_ || (headed[c] && numeric[c] && lines.size() > 1);
-    const int label = find_label(binary, lines);
-    for (size_t c = 0; c < columns; ++c) {
-      const std::string name = header_ ? lines[0][c] : fmt::format("column {}", c);
-      const bool number = numeric[c] && values[c].size() > kFewValues;
-      if (static_cast<int>(c) == label) {
-        roles_.push_back(Role::kLabel);
-        schema_.label = name;
-      } else if (number) {
-        roles_.push_back(Role::kNumber);
-        schema_.numbers.push_back(name);
-      } else {
-        roles_.push_back(Role::kToken);
-        schema_.slot_of.push_back(static_cast<int>(schema_.slots.size()));
-        schema_.slots.push_back(name);
-      }
-    }
+  [[nodiscard]] bool is_skipped(std::string_view line, int64_t number) const {
+    if (!guess_) return line.empty();
+    return (guess_->header && number == 1) || is_blank_line(line) ||
+           std::any_of(comments_.begin(), comments_.end(),
+                       [&](const std::string& mark) { return line.starts_with(mark); });
   }
 
-  [[nodiscard]] int find_label(const std::vector<bool>& binary,
-                               const std::vector<std::vector<std::string>>& lines) const {
-    if (lines.size() < 2) return -1;
-    if (header_) {
-      for (size_t c = 0; c < binary.size(); ++c) {
-        std::string name = lines[0][c];
-        std::transform(name.begin(), name.end(), name.begin(),
-                       [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
-        for (const char* known : {"label", "target", "click", "clicked", "y", "class"})
-          if (binary[c] && name == known) return static_cast<int>(c);
-      }
-    }
-    if (!binary.empty() && binary.front()) return 0;
-    return !binary.empty() && binary.back() ? static_cast<int>(binary.size()) - 1 : -1;
+  [[nodiscard]] double label_of(std::string_view text) const {
+    if (!guess_) return number_of(text);
+    const auto has = [&](const std::vector<std::string>& list) {
+      return std::find(list.begin(), list.end(), text) != list.end();
+    };
+    return has(guess_->label.positive) ? 1 : has(guess_->label.negative) ? 0 : kNone;
+  }
+
+  [[nodiscard]] uint64_t token_of(std::string_view text) const {
+    if (guess_ && guess_->missing.contains(std::string(text))) return kMissingKey;
+    return key_of(text, !guess_);
   }
 
   // Returns how many rows of the block were good.
@@ -156,7 +112,7 @@ class TextRows final : public RowStream {
     int64_t row = 0;
     block_.for_each_row([&](std::string_view line, int64_t number) {
       if (row == chunk.rows) return false;
-      if ((header_ && number == 1) || line.empty()) return true;
+      if (is_skipped(line, number)) return true;
       const std::string problem = parse_line(line, row, chunk);
       if (problem.empty())
         ++row;
@@ -169,7 +125,7 @@ class TextRows final : public RowStream {
 
   std::string parse_line(std::string_view line, int64_t row, RowChunk& chunk) {
     uint32_t record[criteo::kColumns];
-    if (criteo_ && !criteo::parse(line, 0, record)) return criteo::explain(line);
+    if (!guess_ && !criteo::parse(line, 0, record)) return criteo::explain(line);
     if (const auto problem = split_csv(dialect_, line, fields_)) return *problem;
     const auto& fields = fields_.fields;
     if (fields.size() != roles_.size()) {
@@ -179,14 +135,16 @@ class TextRows final : public RowStream {
     uint64_t* keys = chunk.keys.data() + static_cast<size_t>(row) * schema_.slot_of.size();
     for (size_t c = 0; c < roles_.size(); ++c) {
       switch (roles_[c]) {
-        case Role::kLabel:
-          chunk.labels[static_cast<size_t>(row)] = number_of(fields[c]);
+        case ColumnRole::kLabel:
+          chunk.labels[static_cast<size_t>(row)] = label_of(fields[c]);
           break;
-        case Role::kNumber:
+        case ColumnRole::kNumber:
           *numbers++ = number_of(fields[c]);
           break;
-        case Role::kToken:
-          *keys++ = key_of(fields[c], criteo_);
+        case ColumnRole::kCategory:
+          *keys++ = token_of(fields[c]);
+          break;
+        case ColumnRole::kLeftOut:
           break;
       }
     }
@@ -197,18 +155,30 @@ class TextRows final : public RowStream {
   TextForm form_;
   CsvDialect dialect_;
   CsvFields fields_;
-  bool criteo_, header_ = false;
+  std::optional<TableGuess> guess_;
+  std::vector<std::string> comments_;
   int64_t wanted_, row_ = 0;
-  std::vector<Role> roles_;
-  std::unique_ptr<InputFile> input_;
+  std::vector<ColumnRole> roles_;
+  InputFile input_;
   LineBlock block_;
   bool ended_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted, const TextForm& form) {
-  return std::make_unique<TextRows>(file, wanted, form);
+void add_remarks(const TableGuess& guess, std::vector<std::string>& remarks) {
+  remarks.emplace_back("csv_prep without a schema takes it for a table with");
+  for (const std::string& line : guess.summary) remarks.push_back("  " + line);
+}
+
+std::unique_ptr<RowStream> criteo_rows(const std::string& path, int64_t wanted) {
+  return std::make_unique<TextRows>(path, TextForm{.separator = '\t'}, std::nullopt,
+                                    std::vector<std::string>(), wanted);
+}
+
+std::unique_ptr<RowStream> table_rows(const CsvSample& sample, TableGuess guess, int64_t wanted) {
+  return std::make_unique<TextRows>(sample.path(), sample.form(), std::move(guess),
+                                    sample.comments(), wanted);
 }
 
 }  // namespace hlite::tools

@@ -78,6 +78,10 @@ TEST_CASE("numbers of every type become floats") {
   CHECK(floats(std::vector<bool>{false, true, true}) == std::vector<float>{0, 1, 1});
   CHECK(floats(std::vector<uint32_t>{0, 1, 4'000'000'000}).back() == 4e9f);
   CHECK(floats(std::vector<int32_t>{0, 1, -5}).back() == -5.0f);
+  CHECK(
+      Decoded({.name = "x", .values = std::vector<int64_t>{0, 100, 750}, .digits = 10, .scale = 2},
+              3, kDense)
+          .floats() == std::vector<float>{0, 1, 7.5f});
   // A double is rounded to nearest.
   CHECK(floats(std::vector<double>{0, 1, 0.1}).back() == 0.1f);
 }

@@ -20,7 +20,14 @@ TEST_CASE("a Parquet file's columns and row groups") {
                    .values = std::vector<std::string>{"x"},
                    .valid = {true, false, false}},
                   {.name = "d", .values = std::vector<int64_t>{7}, .lengths = {0, 1, 0}},
-                  {.name = "e", .values = std::vector<int32_t>{1, 2, 3}, .date = true}},
+                  {.name = "e", .values = std::vector<int32_t>{1, 2, 3}, .date = true},
+                  {.name = "f", .values = std::vector<int64_t>{1, 2, 3}, .timestamp = true},
+                  {.name = "g",
+                   .values = std::vector<int32_t>{},
+                   .valid = {false, false, false},
+                   .null_type = true},
+                  {.name = "h", .values = std::vector<int64_t>{1, 2, 3}, .digits = 10, .scale = 2},
+                  {.name = "i", .values = std::vector<int64_t>{1, 2, 3}, .digits = 10}},
       .rows = 3,
       .rows_a_group = 2};
   test::write_parquet(path, text);
@@ -30,7 +37,7 @@ TEST_CASE("a Parquet file's columns and row groups") {
   CHECK(file.groups()[1].first_row == 2);
   CHECK(file.groups()[1].rows == 1);
   CHECK(file.groups()[0].stored_bytes > file.stored_bytes(0, 0));
-  REQUIRE(file.columns().size() == 5);
+  REQUIRE(file.columns().size() == 9);
   const auto& c = file.columns();
   CHECK((c[0].values == ValueType::kInt32 && c[0].readable && !c[0].is_list() &&
          c[0].max_defined == 0));
@@ -39,9 +46,13 @@ TEST_CASE("a Parquet file's columns and row groups") {
   CHECK((c[3].is_list() && c[3].empty_list == 1 && c[3].max_defined == 2 && c[3].name == "d"));
   CHECK((c[3].type == "list of INT64"));
   CHECK((c[4].values == ValueType::kOther && !c[4].readable && c[4].type == "INT32 (Date)"));
+  CHECK((c[5].values == ValueType::kOther && !c[5].readable && c[5].type == "timestamp[ns]"));
+  CHECK((c[6].all_null && c[6].readable && !c[0].all_null));
+  CHECK((c[7].values == ValueType::kDouble && c[7].readable));
+  CHECK((c[8].values == ValueType::kInt64 && c[8].is_integer()));
   CHECK(file.find("d") == 3);
-  CHECK(!file.find("f"));
-  CHECK(file.column_names() == R"("a", "b", "c", "d", "e")");
+  CHECK(!file.find("j"));
+  CHECK(file.column_names() == R"("a", "b", "c", "d", "e", "f", "g", "h", "i")");
   CHECK(file.created_by().find("parquet-cpp") != std::string::npos);
 }
 

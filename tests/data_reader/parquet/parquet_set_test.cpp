@@ -68,7 +68,13 @@ TEST_CASE("columns may come in another order in each file") {
   write_parquet_files(folder, shape, {4}, 4);
   auto file = test::parquet_samples(shape, 4, 8);
   std::swap(file.columns[0], file.columns[6]);
+  // Those that are not used may be of any type.
   file.columns.insert(file.columns.begin(), {"unused", std::vector<std::string>(4, "text")});
+  file.columns.push_back({.name = "t", .values = std::vector<int64_t>(4), .timestamp = true});
+  file.columns.push_back({.name = "n",
+                          .values = std::vector<int32_t>{},
+                          .valid = std::vector<bool>(4),
+                          .null_type = true});
   test::write_parquet(folder / "part1.parquet", file);
   const ParquetSet set(parquet_config(shape), folder.path());
   CHECK(set.column_of(0, 0) == 0);

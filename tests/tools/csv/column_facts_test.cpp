@@ -103,6 +103,10 @@ TEST_CASE("the facts of a column of anything are those of its values") {
       if (counts.size() <= 20) CHECK(facts.counts() == counts);
       CHECK(facts.never_negative() ==
             (numbers.empty() || *std::min_element(numbers.begin(), numbers.end()) >= 0));
+      if (!numbers.empty()) {
+        CHECK(facts.min() == *std::min_element(numbers.begin(), numbers.end()));
+        CHECK(facts.max() == *std::max_element(numbers.begin(), numbers.end()));
+      }
       CHECK(facts.skewness() == Approx(skewness_by_definition(numbers)).epsilon(1e-9).margin(1e-9));
     }
 }
@@ -122,6 +126,13 @@ TEST_CASE("numbers with leading zeros are codes, not numbers") {
     CHECK_FALSE(facts_of({"5", number}).is_coded());
   }
   CHECK_FALSE(facts_of({"007 James"}).is_coded());  // a text
+}
+
+TEST_CASE("digits are whole numbers without a sign, a point or an exponent") {
+  for (const char* text : {"0", "7", "0012", "18446744073709551616"}) CHECK(is_digits(text));
+  for (const char* text : {"", "-1", "+1", "1.0", "1e3", " 1", "x"}) CHECK_FALSE(is_digits(text));
+  CHECK(facts_of({"1.5", "2"}).has_digits());
+  CHECK_FALSE(facts_of({"1.5", "2.0", "-3", "x", ""}).has_digits());
 }
 
 TEST_CASE("a column counts up if each row has the whole number after the last one's") {

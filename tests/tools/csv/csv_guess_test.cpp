@@ -166,6 +166,32 @@ TEST_CASE("which label is 1") {
   check_contains(refusal<ConfigError>("x,1\ny,1\n", {.label = "1"}), {"found 1: \"1\""});
 }
 
+TEST_CASE("the label is a column of two values that has the name of one, else the last") {
+  const auto of = [](const std::string& header, const CsvGuessOptions& options = {}) {
+    std::string rows = header + "\n";
+    for (int i = 0; i < 120; ++i)
+      rows += fmt::format("{},{},u{},{},{}\n", i % 2, i % 3 == 0 ? "yes" : "no", i % 50, i % 4,
+                          i % 5 == 0 ? "M" : "F");
+    return guess(rows, options);
+  };
+  const auto label = [&](const std::string& header, const CsvGuessOptions& options = {}) {
+    return of(header, options).schema.label.name;
+  };
+  CHECK(label("click,member,user,slot,gender") == "click");
+  CHECK(label("gender,Purchased,user,slot,member") == "Purchased");
+  CHECK(label("y,member,user,slot,gender") == "y");
+  CHECK(label("gender,member,user,click,click_kind") == "click_kind");  // four values
+  CHECK(label("converted,click,user,slot,gender") == "click");          // the first of the names
+  CHECK(label("click,member,user,slot,gender", {.label = "gender"}) == "gender");
+  CHECK(label("click,member,user,slot,gender", {.left_out = {"click"}}) == "gender");
+
+  const std::string note = "other columns of two values: ";
+  CHECK(of("click,member,user,slot,gender").summary.find(note) == std::string::npos);
+  CHECK(of("a,b,user,slot,c", {.label = "c"}).summary.find(note) == std::string::npos);
+  check_contains(of("a,b,user,slot,c").summary, {note + "a, b; --label NAME chooses one"});
+  check_contains(of("y,click,user,slot,c").summary, {note + "y; --label NAME chooses one"});
+}
+
 TEST_CASE("labels of other files may have a full stop, and comments are found there") {
   const std::string train = "39, State-gov, <=50K\n50, Private, >50K\n38, ?, <=50K\n";
   const std::string test = "|1x3 Cross validator\n25, Private, <=50K.\n28, Local-gov, >50K.\n\n";
@@ -233,6 +259,51 @@ TEST_CASE("the first line is a header only where it must be") {
   CHECK_FALSE(guess("x,?\nb,1\nc,0\nd,1\n").schema.header);
   check_contains(refusal<DataError>("# made by hand\nx,y\na,1\nb,0\n"),
                  {"expected the names of the columns in the first line, found them in line 2"});
+}
+
+TEST_CASE("names that are numbers are found or asked for, and what cannot be told is said") {
+  const std::string note =
+      "note         the first line is taken for a row; if it has the names of the columns, pass "
+      "--header yes";
+  const auto rows = [](const std::string& first, int last_column) {
+    std::string text = first + "\n";
+    for (int i = 0; i < 50; ++i)
+      text += fmt::format("u{},{},{},{}\n", i * i % 37, 20 + i * 7 % 40, i * 11 % 50,
+                          last_column + i * i % 3 % 2);
+    return text;
+  };
+  // pandas' 0, 1, 2, ...: a number above texts, and one that is not 0 or 1.
+  const Guessed found = guess(rows("0,1,2,3", 0));
+  CHECK(found.schema.header);
+  CHECK(found.schema.label.name == "3");
+  CHECK(found.schema.label.header_name == "3");
+  CHECK(found.dense() == Names{"1 standardize", "2 standardize"});
+  CHECK(found.summary.find(note) == std::string::npos);
+  // Numbers that the columns might have.
+  std::string numbers = "2,3,1\n";
+  for (int i = 0; i < 50; ++i) numbers += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  const Guessed unclear = guess(numbers);
+  CHECK_FALSE(unclear.schema.header);
+  check_contains(unclear.summary, {note});
+  for (const bool header : {true, false}) {
+    const Guessed told = guess(numbers, {.header = header});
+    CHECK(told.schema.header == header);
+    CHECK(told.summary.find(note) == std::string::npos);
+  }
+  CHECK(guess(numbers, {.header = true}).schema.label.header_name == "1");
+  // A text above numbers, whatever else the line has.
+  CHECK(guess(rows("user,2021,2022,clicked", 0)).schema.header);
+  CHECK(guess(numbers, {.label = "2"}).schema.label.index == 2);  // a column's number
+  // The label's name says so, where it is no column's number.
+  std::string years = "30,40,2021\n";
+  for (int i = 0; i < 50; ++i) years += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  CHECK(guess(years, {.label = "2021"}).schema.header);
+  // A label that has three values with the name.
+  std::string three = "5,6,7\n";
+  for (int i = 0; i < 50; ++i) three += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  check_contains(refusal<ConfigError>(three),
+                 {"none in the first 51 rows", "--header yes that the first line has the names"});
+  CHECK(guess(three, {.header = true}).schema.label.header_name == "7");
 }
 
 TEST_CASE("files that no schema fits are refused with what was found") {

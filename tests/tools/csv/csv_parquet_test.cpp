@@ -1,4 +1,5 @@
 // SameRows of Parquet files are prepared as the same rows of CSV files are.
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -92,7 +93,6 @@ TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV", "[thr
   const TemporaryDirectory folder;
   SameRows rows(0, 300);
   write_text(folder / "a.csv", rows.csv);
-  test::write_parquet(folder / "dates.parquet", rows.parquet);
   rows.parquet.columns.erase(rows.parquet.columns.begin());
   test::write_parquet(folder / "a.parquet", rows.parquet);
   // The CSV's column of days counts the rows, and NA is how it writes a missing shop.
@@ -110,9 +110,92 @@ TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV", "[thr
   options.split.group_column = "city";
   const data::Manifest manifest = csv_prep(options);
   CHECK(manifest.files.at(0).rows + manifest.files.at(1).rows == 300);
+}
+
+TEST_CASE("columns of Parquet that are no numbers or texts are left out with their reason",
+          "[threads]") {
+  const TemporaryDirectory folder;
+  SameRows rows(0, 300);
+  auto& columns = rows.parquet.columns;
+  columns.erase(columns.begin());
+  test::write_parquet(folder / "plain.parquet", rows.parquet);
+  const std::string plain = guess_schema(folder / "plain.parquet", {}, {}).schema;
+  columns.push_back({.name = "t", .values = std::vector<int64_t>(300), .timestamp = true});
+  columns.push_back({.name = "n",
+                     .values = std::vector<int32_t>{},
+                     .valid = std::vector<bool>(300),
+                     .null_type = true});
+  columns.push_back({.name = "l",
+                     .values = std::vector<std::string>(300, "a"),
+                     .lengths = std::vector<int64_t>(300, 1)});
+  test::write_parquet(folder / "a.parquet", rows.parquet);
+  const std::string path = folder / "a.parquet";
+  const CsvGuess guess = guess_schema(path, {path}, {});
+  CHECK(guess.schema == plain);
+  CHECK(
+      std::count(guess.summary.begin(), guess.summary.end(),
+                 "  left out     t (timestamp[ns]: no number or text), n (no value in any row), l "
+                 "(list of BYTE_ARRAY (String): no number or text)") == 1);
+  CHECK(test::message_of<ConfigError>([&] { guess_schema(path, {}, {.label = "t"}); }) ==
+        "--label: expected a column of numbers or texts, found \"t\" (timestamp[ns]: no number or "
+        "text)");
+  CHECK(test::message_of<ConfigError>([&] {
+          guess_schema(path, {}, {.header = false});
+        }).starts_with("--header: expected yes, as the columns of " + path));
+  // They may be in the file that is prepared, and in one of later rows.
+  write_text(folder / "schema.json", guess.schema);
+  CsvPrepOptions options{.schema = folder / "schema.json", .train = {path}};
+  options.output.folder = folder / "out";
+  options.run.quiet = true;
+  CHECK(csv_prep(options).files.at(0).rows == 300);
+
+  columns.erase(columns.begin(), columns.begin() + 4);
+  test::write_parquet(path, rows.parquet);
   test::check_contains(
-      test::message_of<DataError>([&] { guess_schema(folder / "dates.parquet", {}, {}); }),
-      {"dates.parquet: column \"day\": expected numbers or texts"});
+      test::message_of<DataError>([&] { guess_schema(path, {}, {}); }),
+      {"a.parquet: expected a column other than the label that can be a feature, found none (left "
+       "out: t (timestamp[ns]: no number or text), n (no value in any row), l ("});
+}
+
+TEST_CASE("decimals of Parquet are numbers, and a column of nulls misses its values", "[threads]") {
+  const TemporaryDirectory folder;
+  test::ParquetFileText file{.columns = {}, .rows = 200};
+  std::vector<int64_t> cents;
+  std::vector<int32_t> buys, size;
+  std::string csv = "price,size,buys\n";
+  for (int i = 0; i < 200; ++i) {
+    cents.push_back(i * 37 % 101 - 50);
+    size.push_back(i % 7);
+    buys.push_back(i % 2);
+    csv += fmt::format("{},{},{}\n", static_cast<double>(cents.back()) / 100, size.back(),
+                       buys.back());
+  }
+  write_text(folder / "a.csv", csv);
+  file.columns = {{.name = "price", .values = cents, .digits = 12, .scale = 2},
+                  {.name = "size", .values = size, .digits = 5},
+                  {"buys", buys}};
+  test::write_parquet(folder / "a.parquet", file);
+  const CsvGuess guess = guess_schema(folder / "a.parquet", {}, {});
+  CHECK(guess.schema == guess_schema(folder / "a.csv", {}, {}).schema);
+  write_text(folder / "schema.json", guess.schema);
+  const auto prepared = [&](const std::string& name) {
+    CsvPrepOptions options{.schema = folder / "schema.json", .train = {folder / name}};
+    options.output.folder = folder / ("out of " + name);
+    options.run.quiet = true;
+    csv_prep(options);
+    return test::read_text(options.output.folder + "/train.bin");
+  };
+  CHECK((prepared("a.parquet") == prepared("a.csv")));
+
+  file.columns[0] = {.name = "price",
+                     .values = std::vector<int32_t>{},
+                     .valid = std::vector<bool>(200),
+                     .null_type = true};
+  test::write_parquet(folder / "later.parquet", file);
+  std::string without = "price,size,buys\n";
+  for (int i = 0; i < 200; ++i) without += fmt::format(",{},{}\n", i % 7, i % 2);
+  write_text(folder / "later.csv", without);
+  CHECK((prepared("later.parquet") == prepared("later.csv")));
 }
 
 TEST_CASE("csv_prep gives the same ids, statistics and texts from Parquet as from CSV",

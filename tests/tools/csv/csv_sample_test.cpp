@@ -91,6 +91,19 @@ TEST_CASE("the columns are those of most rows, the larger number among equals") 
   CHECK(row_count(file.sample()) == 2);
 }
 
+TEST_CASE("a table is text of which nine of ten rows have the same columns") {
+  const auto is_table = [](int rows, int others) {
+    std::string text = "# a comment\n\n";
+    for (int i = 0; i < rows; ++i) text += "1,2\n";
+    for (int i = 0; i < others; ++i) text += "some words\n";
+    return SampledText(text).sample().is_table();
+  };
+  CHECK(is_table(1, 0));
+  CHECK(is_table(9, 1));
+  CHECK_FALSE(is_table(8, 1));
+  CHECK_FALSE(is_table(5, 4));
+}
+
 TEST_CASE("a mark begins comments if each line that it begins has fewer columns than the rows") {
   const auto comments = [](const std::string& text) {
     return SampledText(text).sample().comments();

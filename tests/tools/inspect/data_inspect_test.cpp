@@ -5,6 +5,7 @@
 #include "tests/support/errors.h"
 #include "tests/support/program.h"
 #include "tests/tools/inspect/small_data.h"
+#include "tools/csv/csv_guess.h"
 
 namespace hlite::tools {
 namespace {
@@ -114,6 +115,10 @@ TEST_CASE("text, compressed text, Norm and other files are described") {
                        {"1 lines are not of the format", "day_1:601"});
   test::check_contains(text_of("a.csv", "click,age,city\n1,20.5,Rome\n0,31.5,Oslo\n"),
                        {"CSV", "label \"click\"", "city"});
+  test::check_contains(text_of("words.txt", "some words\nwithout columns, or so\n"),
+                       {"words.txt: text file\n"});
+  test::check_contains(text_of("one.txt", "one\ntwo\n"),
+                       {"one.txt: text file\n", "expected rows of two or more columns"});
   test::check_contains(
       text_of("lines.csv", "click,note,city\n1,\"two\nlines, quoted\",Rome\n0,\"a\n\n\",Oslo\n"),
       {"CSV: label \"click\", 0 columns of numbers, 2 of tokens", "all 2 rows"});
@@ -125,6 +130,44 @@ TEST_CASE("text, compressed text, Norm and other files are described") {
   test::check_contains(text_of("train.bin", SmallData().raw()),
                        {"19200 bytes of binary data", "--config says what its records hold"});
   test::check_contains(text_of("empty", ""), {"empty file"});
+}
+
+TEST_CASE("a table is what csv_prep takes it for") {
+  const TemporaryDirectory folder;
+  const auto shown = [&](const std::string& text) {
+    write_text(folder / "a.csv", text);
+    return inspect({folder / "a.csv"}).out;
+  };
+  std::string rows = "# of a shop\nid;Click;price;city;member\n";
+  std::string unlabelled = "u1,2,3\n";
+  for (int i = 0; i < 150; ++i) {
+    rows += fmt::format("{};{};{};{};{}\n", i, i % 3 == 0 ? "yes" : "no", i * 0.25,
+                        i % 5 == 0   ? "NA"
+                        : i % 2 == 0 ? "Rome"
+                                     : "Oslo",
+                        i % 2);
+    unlabelled += fmt::format("u{},{},{}\n", i % 50, i % 7, i * i % 101);
+  }
+  rows.erase(0, rows.find('\n') + 1);
+  rows += "# the end\n\n";
+  const std::string table = shown(rows);
+  const CsvGuess guess = guess_schema(folder / "a.csv", {}, {});
+  std::string summary;
+  for (const std::string& line : guess.summary) {
+    const size_t path = line.starts_with(folder / "a.csv") ? (folder / "a.csv").size() + 2 : 0;
+    test::check_contains(table, {line.substr(path)});
+    summary += line + "\n";
+  }
+  test::check_contains(summary, {"Click: 1 is \"yes\"", "id (counts the rows)", "comments"});
+  // The label by its texts, and statistics of the features.
+  test::check_contains(table, {"CSV: label \"Click\", 1 columns of numbers, 2 of tokens",
+                               "statistics of all 150 rows", "label: 0.33333 are 1\n", "0.2000"});
+  CHECK(table.find("not of the format") == std::string::npos);
+
+  const std::string none = shown(unlabelled);
+  test::check_contains(none, {"CSV: 1 columns of numbers, 2 of tokens", "3 columns, no header",
+                              "label        none, as no column has two values",
+                              "the first line is taken for a row", "--header yes", "all 151 rows"});
 }
 
 }  // namespace

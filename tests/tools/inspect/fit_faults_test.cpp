@@ -57,7 +57,7 @@ const std::vector<BrokenPair>& broken_pairs() {
       {"CSV given as raw",
        "RawAsync",
        "wrong_format",
-       {"CSV", "csv_prep"},
+       {"text file", "csv_prep"},
        [](FitFolder& f) {
          std::string text = "label,a,b\n";
          for (int i = 0; i < 50; ++i) text += "1,2.5," + std::to_string(i) + "\n";

@@ -66,6 +66,27 @@ TEST_CASE("a Parquet set: schema, row groups, statistics, and whether it fits") 
                        {"do NOT fit", "eval.parquet: row group 0, column \"C1\", row ",
                         "expected a key in [0, 6], as the table of slot 1 has 7 rows, found 7"});
 
+  test::ParquetFileText odd{.columns = {}, .rows = 4};
+  odd.columns = {{"click", std::vector<int32_t>{0, 1, 1, 0}},
+                 {"city", std::vector<std::string>{"Rome", "Oslo", "Rome", "Rome"}},
+                 {.name = "t", .values = std::vector<int64_t>(4), .timestamp = true},
+                 {.name = "n",
+                  .values = std::vector<int32_t>{},
+                  .valid = std::vector<bool>(4),
+                  .null_type = true}};
+  test::write_parquet(folder / "odd.parquet", odd);
+  const auto left_out = inspect_parquet({folder / "odd.parquet"});
+  CHECK(left_out.code == 0);
+  test::check_contains(left_out.out,
+                       {"label: 0.50000 are 1", "city ",
+                        "t (timestamp[ns]: no number or text), n (no value in any row)"});
+  odd.columns = {{"click", std::vector<int32_t>{}}};
+  odd.rows = 0;
+  test::write_parquet(folder / "odd.parquet", odd);
+  const auto empty = inspect_parquet({folder / "odd.parquet"});
+  CHECK(empty.code == 0);
+  test::check_contains(empty.out, {"1 Parquet file(s)", "0 rows", "expected at least one row"});
+
   test::write_text(folder / "eval.parquet", "PAR1 and nothing of the kind");
   const auto damaged = inspect_parquet({folder / "eval.parquet"});
   CHECK(damaged.code == 0);

@@ -43,6 +43,55 @@ TEST_CASE("values of every type as text", "[threads]") {
         "0,2147483647,4294967295,7,1,5,1e+300,\n");
 }
 
+TEST_CASE("decimals as the numbers that they are, however they are stored", "[threads]") {
+  const auto bytes = [](std::initializer_list<int> list) {
+    return std::string(list.begin(), list.end());
+  };
+  // The second one needs more digits than a double has: rounding it twice would give another one.
+  CHECK(text_of_columns(
+            {{.name = "a", .values = std::vector<int32_t>{150, -7}, .digits = 9, .scale = 2},
+             {.name = "b",
+              .values = std::vector<int64_t>{571467629886647948, -571467629886647948},
+              .digits = 18,
+              .scale = 3},
+             {.name = "c",
+              .values = std::vector<std::string>{bytes({0, 0, 150}), bytes({255, 255, 249})},
+              .digits = 6,
+              .scale = 2},
+             {.name = "d",
+              .values =
+                  std::vector<std::string>{
+                      bytes({0x00, 0x07, 0xee, 0x42, 0xc8, 0x18, 0x07, 0x2e, 0x8c}),
+                      bytes({0xff, 0xf8, 0x11, 0xbd, 0x37, 0xe7, 0xf8, 0xd1, 0x74})},
+              .digits = 20,
+              .scale = 3},
+             {.name = "e",
+              .values = std::vector<std::string>{bytes({0x01, 0x43, 0x1e, 0x0f, 0xae, 0x6d, 0x72,
+                                                        0x17, 0xca, 0xa0, 0, 0, 0}),
+                                                 bytes({0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                                        0xff, 0xff, 0xff, 0xff, 0xff, 0xff})},
+              .digits = 30,
+              .scale = 4}},
+            2) ==
+        "1.5,571467629886648,1.5,571467629886648,1e+25\n"
+        "-0.07,-571467629886648,-0.07,-571467629886648,-1e-04\n");
+  // Without digits after the point they are integers, which keep all of theirs.
+  const auto whole = [&](const std::string& value) {
+    return text_of_columns({{.name = "w", .values = std::vector<std::string>{value}, .digits = 19}},
+                           1);
+  };
+  CHECK(text_of_columns(
+            {{.name = "i", .values = std::vector<int32_t>{-31}, .digits = 5},
+             {.name = "l", .values = std::vector<int64_t>{900719925474099301}, .digits = 18}},
+            1) == "-31,900719925474099301\n");
+  CHECK(whole(bytes({0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})) ==
+        "9223372036854775807\n");
+  CHECK(whole(bytes({0xff, 0x80, 0, 0, 0, 0, 0, 0, 0})) == "-9223372036854775808\n");
+  CHECK(message_of<DataError>([&] {
+          whole(bytes({0, 0x80, 0, 0, 0, 0, 0, 0, 0}));
+        }).ends_with("column \"w\": expected whole numbers of 64 bits, found 9223372036854775808"));
+}
+
 TEST_CASE("missing values are empty fields, and awkward texts stand in quotes", "[threads]") {
   CHECK(text_of_columns(
             {{.name = "n",
@@ -93,6 +142,16 @@ TEST_CASE("which columns a text has, and in which order", "[threads]") {
   CHECK(message_of<DataError>([&] {
           text_of_columns(columns, 1);
         }).ends_with("column \"day\": expected numbers or texts, found INT32 (Date)"));
+  CHECK(message_of<DataError>([&] {
+          text_of_columns({{.name = "t", .values = std::vector<int64_t>{1}, .timestamp = true}}, 1);
+        }).ends_with("column \"t\": expected numbers or texts, found timestamp[ns]"));
+  // A column of nulls is one that misses all of its values.
+  CHECK(text_of_columns({{"a", std::vector<int32_t>{7, 8}},
+                         {.name = "n",
+                          .values = std::vector<int32_t>{},
+                          .valid = {false, false},
+                          .null_type = true}},
+                        2) == "7,\n8,\n");
   CHECK(message_of<DataError>([&] {
           text_of_columns({{.name = "l", .values = std::vector<int32_t>{2}, .lengths = {1}}}, 1);
         }).ends_with("column \"l\": expected numbers or texts, found list of INT32"));
