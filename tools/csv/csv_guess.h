@@ -7,6 +7,7 @@
 //   is
 //               negative and their skewness is above 3, else standardize
 //   categorical all others, also numbers with leading zeros or under a name such as user_id
+//   type        of categories: ColumnFacts::type()
 //   left out    columns with another value in every row: texts, ids, and numbers that count up
 //   missing     the texts of is_missing_spelling() that are found
 //   comment     see CsvSample, of all files
