@@ -60,8 +60,7 @@ Table::Table(const py::list& columns) : held_(columns) {
           to.texts.push_back(text_of(value));
         check_rows(std::ssize(to.texts));
       }
-      if (!tuple[2].is_none())
-        to.missing = static_cast<const uint8_t*>(buffer_of(tuple[2], 1).buf);
+      if (!tuple[2].is_none()) to.missing = static_cast<const uint8_t*>(buffer_of(tuple[2], 1).buf);
     }
   } catch (...) {
     for (Py_buffer& buffer : buffers_) PyBuffer_Release(&buffer);
@@ -76,7 +75,8 @@ Table::~Table() {
 
 const Py_buffer& Table::buffer_of(const py::handle& array, size_t size) {
   Py_buffer view{};
-  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0) throw py::error_already_set();
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_C_CONTIGUOUS) != 0)
+    throw py::error_already_set();
   buffers_.push_back(view);
   if (static_cast<size_t>(view.itemsize) != size)
     raise<DataError>("expected elements of {} bytes, found {}", size, view.itemsize);

@@ -13,14 +13,6 @@ namespace {
 constexpr std::string_view kMissingSpellings[] = {"?",   "NA",   "N/A",  "<NA>", "NaN",
                                                   "nan", "NULL", "null", "None", "\\N"};
 
-// Digits as write_number() has them, of any length: no leading zero.
-bool is_plain_integer(std::string_view text) {
-  const bool negative = text.starts_with('-');
-  const std::string_view digits = text.substr(negative ? 1 : 0);
-  if (digits.empty() || (digits[0] == '0' && (digits.size() > 1 || negative))) return false;
-  return std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 bool is_digits(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return !text.empty() &&
@@ -58,6 +50,7 @@ bool is_missing_spelling(std::string_view text) {
 }
 
 std::optional<bool> parse_boolean_word(std::string_view text) {
+  if (text.size() != 4 && text.size() != 5) return std::nullopt;
   if (text == "true" || text == "True" || text == "TRUE") return true;
   if (text == "false" || text == "False" || text == "FALSE") return false;
   return std::nullopt;

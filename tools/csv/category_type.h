@@ -31,6 +31,16 @@ bool is_missing_spelling(std::string_view text);
 // True or false by one of the words above; nothing for other texts, of numbers too.
 std::optional<bool> parse_boolean_word(std::string_view text);
 
+// Digits as write_number() has them, of any length: the token of an integer, and of a number.
+inline bool is_plain_integer(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  const std::string_view digits = text.substr(negative ? 1 : 0);
+  if (digits.empty() || (digits[0] == '0' && (digits.size() > 1 || negative))) return false;
+  for (const char c : digits)
+    if (c < '0' || c > '9') return false;
+  return true;
+}
+
 // The token of a field that is not missing; empty for a spelling of no value. Points into the
 // field or holds until the thread's next call. Returns nothing if the field is not of the type.
 // REQUIRES type != kText.

@@ -34,8 +34,10 @@ struct CsvColumn {
 };
 
 inline bool is_missing(const CsvColumn& column, std::string_view field) {
-  return field.empty() || std::any_of(column.missing.begin(), column.missing.end(),
-                                      [&](const std::string& text) { return field == text; });
+  if (field.empty()) return true;
+  for (const std::string& text : column.missing)
+    if (field == text) return true;
+  return false;
 }
 
 inline bool is_missing_number(const CsvColumn& column, double x) {
@@ -132,13 +134,18 @@ ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fi
                                  std::string_view& token);
 // `token` points into a field or the category, or holds until the thread's next call. REQUIRES
 // category.is_fitted(), and no list.
-inline ColumnProblem read_token(const CategoryColumn& category, FieldsOfLine fields,
-                                std::string_view& token) {
+[[gnu::always_inline]] inline ColumnProblem read_token(const CategoryColumn& category,
+                                                       FieldsOfLine fields,
+                                                       std::string_view& token) {
   if (category.kind != CategoryColumn::Kind::kField)
     return read_derived_token(category, fields, token);
   token = fields[static_cast<size_t>(category.column.index)];
   if (is_missing(category.column, token)) token = {};
-  return category.is_text() || token.empty() ? std::nullopt : read_typed_token(category, token);
+  if (category.is_text() || token.empty()) return std::nullopt;
+  if (*category.type == CategoryType::kInteger && category.column.missing_numbers.empty() &&
+      is_plain_integer(token))
+    return std::nullopt;
+  return read_typed_token(category, token);
 }
 
 ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fields,

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
@@ -18,16 +19,17 @@ using Problem = ColumnProblem;
 
 constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
-// One of the texts, or the same number or truth value as one: "1.0" and "True" are "1".
-bool is_one_of(const std::vector<std::string>& texts, std::string_view value) {
-  if (std::find(texts.begin(), texts.end(), value) != texts.end()) return true;
-  const auto number = [](std::string_view text) {
-    return std::string(typed_token(CategoryType::kNumber, text).value_or(""));
-  };
-  const std::string found = number(value);
-  return !found.empty() && std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-    return number(text) == found;
-  });
+// The number or truth value of a label; NaN: it is another text.
+double number_of_label(std::string_view text) {
+  if (const auto x = parse_number<double>(text)) return *x;
+  const std::optional<bool> word = parse_boolean_word(text);
+  return word ? *word : kNoNumber;
+}
+
+std::vector<double> numbers_of_labels(const std::vector<std::string>& texts) {
+  std::vector<double> numbers;
+  for (const std::string& text : texts) numbers.push_back(number_of_label(text));
+  return numbers;
 }
 
 // Appends the keys of a slot.
@@ -60,6 +62,16 @@ data::RowLayout row_layout(const CsvSchema& schema) {
           .keys = KeyLayout(schema.hotness())};
 }
 
+FieldParser::FieldParser(const CsvSchema& schema)
+    : schema_(schema),
+      positive_numbers_(numbers_of_labels(schema.positive)),
+      negative_numbers_(numbers_of_labels(schema.negative)) {
+  for (const auto& [texts, numbers] : {std::pair(&schema.positive, &positive_numbers_),
+                                       std::pair(&schema.negative, &negative_numbers_)})
+    for (size_t i = 0; i < texts->size(); ++i)
+      plain_labels_ = plain_labels_ && (std::isnan((*numbers)[i]) || is_plain_integer((*texts)[i]));
+}
+
 Problem FieldParser::read(FieldsOfLine fields, FieldValues& row) const {
   if (Problem problem = read_label(fields, row.label)) return problem;
   row.dense.clear();
@@ -73,8 +85,7 @@ Problem FieldParser::read(FieldsOfLine fields, FieldValues& row) const {
   return std::nullopt;
 }
 
-void FieldParser::put(const FieldValues& values, const data::ColumnArrays& out,
-                      int64_t row) const {
+void FieldParser::put(const FieldValues& values, const data::ColumnArrays& out, int64_t row) const {
   out.label()[row] = values.label;
   for (size_t k = 0; k < values.dense.size(); ++k)
     out.dense<double>(static_cast<int>(k))[row] = values.dense[k];
@@ -110,12 +121,16 @@ Problem FieldParser::read_label(FieldsOfLine fields, uint32_t& label) const {
     return fmt::format("column {} (label): expected a finite number, found {}", schema_.label.index,
                        in_quotes(value));
   }
-  const auto in = [&](const std::vector<std::string>& values) {
-    return std::find(values.begin(), values.end(), value) != values.end();
+  const auto in = [](const auto& values, const auto& one) {
+    return std::find(values.begin(), values.end(), one) != values.end();
   };
-  if (in(schema_.negative)) return std::nullopt;
-  label = is_one_of(schema_.positive, value) ? 1 : 0;
-  if (label == 1 || is_one_of(schema_.negative, value)) return std::nullopt;
+  label = in(schema_.positive, value) ? 1 : 0;
+  if (label == 1 || in(schema_.negative, value)) return std::nullopt;
+  // "1.0" and "True" are "1".
+  const double number =
+      plain_labels_ && is_plain_integer(value) ? kNoNumber : number_of_label(value);
+  label = in(positive_numbers_, number) ? 1 : 0;
+  if (label == 1 || in(negative_numbers_, number)) return std::nullopt;
   if (schema_.negative.empty() && !is_missing(schema_.label, value)) return std::nullopt;
   return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
                      schema_.negative.empty() ? "a value" : "a value the schema names",

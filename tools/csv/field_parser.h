@@ -32,7 +32,7 @@ data::RowLayout row_layout(const CsvSchema& schema);
 class FieldParser {
  public:
   // A schema whose columns are found (CsvSchema::resolve()). It must outlive this.
-  explicit FieldParser(const CsvSchema& schema) : schema_(schema) {}
+  explicit FieldParser(const CsvSchema& schema);
   // Returns what is wrong with the fields, or nothing. REQUIRES schema.columns_needed() fields.
   [[nodiscard]] ColumnProblem read(FieldsOfLine fields, FieldValues& row) const;
   // Writes element `row` of the arrays, of row_layout().
@@ -46,6 +46,9 @@ class FieldParser {
   [[nodiscard]] std::string advice(const char* what) const;
 
   const CsvSchema& schema_;
+  std::vector<double> positive_numbers_, negative_numbers_;  // NaN: a text that is none
+  bool plain_labels_ =
+      true;  // labels that are numbers are spelled so that equal ones have one text
 };
 
 }  // namespace hlite::tools

@@ -46,6 +46,8 @@ void set_type(JsonNode& block, CategoryType type) {
   block.members().emplace_back("type", JsonNode::parse_at(in_quotes(type_name(type)), block));
 }
 
+constexpr size_t kBytes = size_t{1} << 20;  // of rows that are looked at; the longest row
+
 // A block without a type, and what its column has.
 struct Untyped {
   JsonNode* block;
@@ -72,7 +74,8 @@ void gather(const LineBlock& lines, const CsvSchema& schema, std::vector<Untyped
     for (Untyped& of : blocks) {
       if (!of.column || *of.column >= split.fields.size()) continue;
       const std::string_view field = split.fields[*of.column];
-      const bool missing = std::find(of.missing.begin(), of.missing.end(), field) != of.missing.end();
+      const bool missing =
+          std::find(of.missing.begin(), of.missing.end(), field) != of.missing.end();
       of.facts.add(missing ? std::string_view() : field, number);
     }
     return ++rows < kGuessRows;
@@ -106,7 +109,7 @@ void add_types(JsonNode& node, const CsvSchema& schema, const std::string& file)
 
   LineBlock lines;
   InputFile input(file, text_form_of(schema));
-  input.next(lines, kGuessBytes);
+  input.next(lines, kBytes);
   std::vector<std::string> header;
   if (CsvFields names; schema.header && !split_csv(dialect_of(schema), lines.front(), names))
     header.assign(names.fields.begin(), names.fields.end());

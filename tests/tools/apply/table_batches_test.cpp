@@ -125,8 +125,9 @@ TEST_CASE("rows of a table become the batches of the same rows as lines", "[thre
   ThreadPool pool(2);
   const config::DataConfig config = data_config(5);
   TableBatches batches(preparation, columns, 2000, config, manifest.slot_sizes, 4000, pool);
-  test::check_contains(test::message_of<DataError>([&] { batches.next(); }),
-                       {"frame: row ", ": column 5 (b): expected a boolean, the type of the column"});
+  test::check_contains(
+      test::message_of<DataError>([&] { batches.next(); }),
+      {"frame: row ", ": column 5 (b): expected a boolean, the type of the column"});
 }
 
 }  // namespace hlite::tools

@@ -58,7 +58,8 @@ TEST_CASE("a boolean is true or false, by word or by number") {
   const auto token = [](std::string_view field) {
     return token_of_type(CategoryType::kBoolean, field);
   };
-  for (const char* field : {"true", "True", "TRUE", "1", "1.0", "1e0"}) CHECK(token(field) == "true");
+  for (const char* field : {"true", "True", "TRUE", "1", "1.0", "1e0"})
+    CHECK(token(field) == "true");
   for (const char* field : {"false", "False", "FALSE", "0", "0.0", "-0.0"})
     CHECK(token(field) == "false");
   for (const char* field : {"2", "0.5", "yes", "t", "tRUE", "", "-1"}) CHECK(token(field) == "-");

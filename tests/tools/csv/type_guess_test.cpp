@@ -21,10 +21,10 @@ std::string typed(const std::string& categorical, const std::string& rows,
                   const std::string& more = "") {
   const TemporaryDirectory folder;
   write_text(folder / "a.csv", rows);
-  config::JsonNode node = config::JsonNode::parse(
-      R"({"header": true, "label": {"column": "y", "positive": "1"}, )" + more +
-          R"("categorical": )" + categorical + "}",
-      "schema.json");
+  config::JsonNode node =
+      config::JsonNode::parse(R"({"header": true, "label": {"column": "y", "positive": "1"}, )" +
+                                  more + R"("categorical": )" + categorical + "}",
+                              "schema.json");
   add_types(node, CsvSchema::parse(node), folder / "a.csv");
   CHECK_NOTHROW(CsvSchema::parse(node));
   return node.find("categorical")->dump();
@@ -36,11 +36,12 @@ constexpr const char* kTypedRows =
 }  // namespace
 
 TEST_CASE("the types of columns come from the first rows") {
-  CHECK(typed(R"([{"column": "i"}, {"column": "b"}, {"column": 3}, {"column": "t"}, {"column": "z"}])",
-              kTypedRows) ==
-        R"([{"column":"i","type":"integer"},{"column":"b","type":"boolean"},)"
-        R"({"column":3,"type":"number"},{"column":"t","type":"text"},)"
-        R"({"column":"z","type":"text"}])");
+  CHECK(
+      typed(
+          R"([{"column": "i"}, {"column": "b"}, {"column": 3}, {"column": "t"}, {"column": "z"}])",
+          kTypedRows) == R"([{"column":"i","type":"integer"},{"column":"b","type":"boolean"},)"
+                         R"({"column":3,"type":"number"},{"column":"t","type":"text"},)"
+                         R"({"column":"z","type":"text"}])");
 }
 
 TEST_CASE("a type that is there stays, and what has no values of its own gets none") {
@@ -51,10 +52,12 @@ TEST_CASE("a type that is there stays, and what has no values of its own gets no
 }
 
 TEST_CASE("members of a cross have types, names of others do not") {
-  CHECK(typed(R"([{"column": "i"}, {"cross": ["i", {"column": "b"}, {"column": "f", "buckets": [1]}]}])",
-              kTypedRows) ==
-        R"([{"column":"i","type":"integer"},{"cross":["i",{"column":"b","type":"boolean"},)"
-        R"({"column":"f","buckets":[1]}]}])");
+  CHECK(
+      typed(
+          R"([{"column": "i"}, {"cross": ["i", {"column": "b"}, {"column": "f", "buckets": [1]}]}])",
+          kTypedRows) ==
+      R"([{"column":"i","type":"integer"},{"cross":["i",{"column":"b","type":"boolean"},)"
+      R"({"column":"f","buckets":[1]}]}])");
 }
 
 TEST_CASE("columns of one vocabulary have one type") {
@@ -71,7 +74,8 @@ TEST_CASE("columns of one vocabulary have one type") {
 }
 
 TEST_CASE("texts that a schema takes for missing do not count") {
-  CHECK(typed(R"([{"column": "t", "missing": ["x"]}])", kTypedRows).find("integer") != std::string::npos);
+  CHECK(typed(R"([{"column": "t", "missing": ["x"]}])", kTypedRows).find("integer") !=
+        std::string::npos);
   CHECK(typed(R"([{"column": "t"}])", kTypedRows, R"("missing": ["x"], )").find("integer") !=
         std::string::npos);
 }
@@ -107,8 +111,7 @@ TEST_CASE("a value that is not of its column's type is refused with its place") 
   write_text(folder / "b.csv", "b,y,i,z,t,f\nFALSE,1,6,,,\n0,0,1e+02,,,\n");
   const data::Manifest manifest = prepare(folder / "b.csv");
   CHECK(manifest.features_json.find(R"("values_from_id_1":["6","7","100"])") != std::string::npos);
-  CHECK(manifest.features_json.find(R"("values_from_id_1":["true","false"])") !=
-        std::string::npos);
+  CHECK(manifest.features_json.find(R"("values_from_id_1":["true","false"])") != std::string::npos);
   CHECK(manifest.options_json.find(R"({"column":"i","type":"integer"})") != std::string::npos);
 }
 
@@ -118,7 +121,8 @@ TEST_CASE("columns are found by the names of the header, also when a schema has 
   write_text(folder / "b.csv", "c,x,y,x\nv,0.5,1.0,7\nu,2,False,8\n");
   const auto prepare = [&](const std::string& dense) {
     write_text(folder / "s.json", R"({"header": true, "label": {"column": 0, "positive": "1",
-        "negative": "0"}, "dense": [{"column": )" + dense + R"(}], "categorical": [{"column": 2}]})");
+        "negative": "0"}, "dense": [{"column": )" +
+                                      dense + R"(}], "categorical": [{"column": 2}]})");
     CsvPrepOptions options{
         .schema = folder / "s.json", .train = {folder / "a.csv"}, .val = {folder / "b.csv"}};
     options.output.folder = folder / "out";
@@ -136,8 +140,9 @@ TEST_CASE("columns are found by the names of the header, also when a schema has 
   CHECK(std::vector<uint32_t>{word(0), word(1), word(2), word(3), word(4), word(5)} ==
         std::vector<uint32_t>{std::bit_cast<uint32_t>(1.0f), std::bit_cast<uint32_t>(0.5f), 2, 0,
                               std::bit_cast<uint32_t>(2.0f), 1});
-  test::check_contains(test::message_of<DataError>([&] { prepare("\"x\""); }),
-                       {"a.csv:1: expected one column \"x\" in the header, found two, columns 1 and 3"});
+  test::check_contains(
+      test::message_of<DataError>([&] { prepare("\"x\""); }),
+      {"a.csv:1: expected one column \"x\" in the header, found two, columns 1 and 3"});
 }
 
 }  // namespace hlite::tools
