@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building and testing need: packages of Debian 12 or 13 (tools/packages.txt), as root or through sudo, and of
-# PyPI, to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas and polars, with which
+# PyPI, to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas, polars and pyarrow, with which
 # the Python package is tested, clients that test the server, and MkDocs. If PyPI cannot be reached, it says so: programs are
 # built without Parquet, and these tests are skipped. Run again, it does nothing.
 #
@@ -169,8 +169,8 @@ fi
 case " ${groups[*]} " in *" tests "*) ;; *) exit 0 ;; esac
 fetch_python numpy numpy.txt numpy "NumPy 2" ||
   echo "setup: the Python module will not be tested with NumPy 2" >&2
-fetch_python sklearn sklearn.txt scikit-learn "scikit-learn, pandas and polars" ||
-  echo "setup: hl.Classifier will not be tested with scikit-learn, pandas and polars" >&2
+fetch_python sklearn sklearn.txt scikit-learn "scikit-learn, pandas, polars and pyarrow" ||
+  echo "setup: hl.Classifier will not be tested with scikit-learn, pandas, polars and pyarrow" >&2
 fetch_python clients clients.txt tritonclient "tritonclient[http]" ||
   echo "setup: the server will not be tested with tritonclient and prometheus_client" >&2
 fetch_python grpc grpc_clients.txt grpcio "grpcio" || echo "setup: the server will not be tested over gRPC" >&2

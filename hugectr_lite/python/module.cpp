@@ -31,12 +31,13 @@
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/python/arrays.h"
 #include "hugectr_lite/python/prepared_data.h"
+#include "hugectr_lite/python/table.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
-#include "tools/apply/text_batches.h"
+#include "tools/apply/table_batches.h"
 
 namespace py = pybind11;
 
@@ -440,22 +441,32 @@ class PyPredictor : OneAtATime {
     preparation_ = std::move(found);
     return place;
   }
-  // Scores of the lines of a text file; of each categorical column how many values were there and
-  // how many of these unknown. REQUIRES open_preparation().
-  py::tuple predict_text(const std::string& path) {
+  // What a table has to have (inputs_of()). REQUIRES open_preparation().
+  [[nodiscard]] py::list table_inputs() const {
+    return inputs_of(preparation_->table_schema(), preparation_->header());
+  }
+  [[nodiscard]] int64_t table_width() const {
+    return preparation_->table_schema().columns_needed();
+  }
+  // Scores of the rows of a table, whose columns are those of the training file; of each
+  // categorical column how many values were there and how many of these unknown. REQUIRES
+  // open_preparation().
+  py::tuple predict_table(const py::list& columns) {
+    const Table table(columns);
     trainer::SampleOutputs outputs;
-    data::UnknownValues unknown;
-    {
+    data::UnknownValues unknown(preparation_->slot_sizes().size());
+    if (table.rows() > 0) {
       const Inside inside(*this);
-      tools::TextBatches lines(*preparation_, path, config_->data, predictor_->slot_rows(),
-                               predictor_->batch_size(), predictor_->pool());
+      tools::TableBatches batches(*preparation_, table.columns(), table.rows(), config_->data,
+                                  predictor_->slot_rows(), predictor_->batch_size(),
+                                  predictor_->pool());
       for (;;) {
         check_signals();
-        const data::HostBatch& batch = lines.next();
+        const data::HostBatch& batch = batches.next();
         if (batch.size == 0) break;
         predictor_->run(batch, outputs);
       }
-      unknown = lines.unknown();
+      unknown = batches.unknown();
     }
     std::vector<float>& logits = outputs.logits;
     std::transform(logits.begin(), logits.end(), logits.begin(),
@@ -558,7 +569,9 @@ void define_prediction(py::module_& module) {
       }))
       .def("predict", &PyPredictor::predict)
       .def("open_preparation", &PyPredictor::open_preparation)
-      .def("predict_text", &PyPredictor::predict_text)
+      .def_property_readonly("table_inputs", &PyPredictor::table_inputs)
+      .def_property_readonly("table_width", &PyPredictor::table_width)
+      .def("predict_table", &PyPredictor::predict_table)
       .def_property_readonly("key_columns", &PyPredictor::key_columns)
       .def_property_readonly("column_names", &PyPredictor::column_names)
       .def_property_readonly("reads_log_features", &PyPredictor::has_log_features);

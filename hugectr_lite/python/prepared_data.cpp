@@ -15,6 +15,7 @@
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/python/table.h"
 #include "tools/csv/csv_prep.h"
 #include "tools/csv/csv_schema.h"
 #include "tools/io/input_file.h"
@@ -64,23 +65,6 @@ void prepare_csv(tools::CsvPrepOptions options) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }
-}
-
-// What rows of a table have to have for a schema of csv_prep: (name, column, kind), where a column
-// is a number or a name of the header, and a kind is "numbers", "text" or "date " and a format.
-py::list inputs_of(const std::string& schema_text) {
-  const auto schema = tools::CsvSchema::parse(config::JsonNode::parse(schema_text, "schema"));
-  py::list inputs;
-  for (const tools::FeatureInput& input : schema.inputs()) {
-    const tools::CsvColumn& column = input.column;
-    py::object place = column.header_name.empty() ? py::object(py::int_(column.index))
-                                                  : py::object(py::str(column.header_name));
-    const std::string kind = !input.date_format.empty() ? "date " + input.date_format
-                             : input.is_number          ? "numbers"
-                                                        : "text";
-    inputs.append(py::make_tuple(column.name, place, kind));
-  }
-  return inputs;
 }
 
 constexpr size_t kReadAtOnce = 1 << 20;  // bytes; the longest line
@@ -133,7 +117,10 @@ void define_prepared_data(py::module_& module) {
       },
       "schema"_a, "train"_a, "val"_a, "out"_a, "min_count"_a, "model"_a, "threads"_a);
   module.def("categories", &categories_of);
-  module.def("csv_inputs", &inputs_of, "schema"_a);
+  module.def("csv_inputs", [](const std::string& schema) {
+    return inputs_of(tools::CsvSchema::parse(config::JsonNode::parse(schema, "schema")), {});
+  });
+  module.def("write_table", &write_table);
 }
 
 }  // namespace hlite::python

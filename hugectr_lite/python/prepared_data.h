@@ -5,7 +5,8 @@
 
 namespace hlite::python {
 
-// Adds first_config, first_config_of_sizes, first_config_models, csv_prep and categories.
+// Adds first_config, first_config_of_sizes, first_config_models, csv_prep, categories,
+// csv_inputs and write_table.
 void define_prepared_data(pybind11::module_& module);
 
 }  // namespace hlite::python

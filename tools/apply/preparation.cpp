@@ -46,6 +46,9 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   const JsonNode features = JsonNode::parse(manifest_.features_json, path_);
   CsvSchema schema = CsvSchema::parse(member(options, "schema"));
   if (!carry || !carry->empty()) schema.set_carry(carry.value_or(std::vector<std::string>()));
+  if (const JsonNode* const header = features.find("header"); header && schema.header)
+    header_ = config::to_strings(*header);
+  schema.find_by_name(header_);
   const std::vector<JsonNode>& columns = config::to_list(member(features, "categorical"));
   if (columns.size() != schema.categorical.size())
     raise<DataError>("{}: features.categorical: expected {} columns, found {}", path_,
@@ -53,7 +56,7 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   for (size_t slot = 0; slot < columns.size(); ++slot)
     if (CategoryColumn& category = schema.categorical[slot]; !category.is_fitted())
       category.buckets = saved_buckets(columns[slot]);
-  open_lines(features, schema, labels);
+  open_lines(schema, labels);
   if (labels == Labels::kAbsent) schema.remove_label();
   const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));
   if (fitted.size() != schema.features().size())
@@ -76,23 +79,38 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
 }
 
-void Preparation::open_lines(const JsonNode& features, CsvSchema schema, Labels labels) {
-  const JsonNode* const header = features.find("header");
-  if (!schema.header || !header) return;
-  const std::vector<std::string> names = config::to_strings(*header);
-  schema.resolve({names.begin(), names.end()}, path_);
-  schema.header = false;
-  if (labels == Labels::kAbsent) schema.remove_label();
-  line_parser_ = std::make_unique<CsvRowParser>(std::move(schema));
+// Of lines and of tables, which have no header of their own.
+void Preparation::open_lines(CsvSchema schema, Labels labels) {
+  if (schema.header) {
+    if (header_.empty()) return;
+    schema.resolve({header_.begin(), header_.end()}, path_);
+    schema.header = false;
+    CsvSchema of_lines = schema;
+    if (labels == Labels::kAbsent) of_lines.remove_label();
+    line_parser_ = std::make_unique<CsvRowParser>(std::move(of_lines));
+  }
+  schema.labelled = false;
+  table_schema_ = std::move(schema);
+}
+
+const CsvSchema& Preparation::table_schema() const {
+  if (manifest_.tool != "csv_prep")
+    raise<DataError>("{}: expected a preparation by csv_prep, whose columns have names; found {}",
+                     path_, manifest_.tool);
+  if (!table_schema_) fail_no_header();
+  return *table_schema_;
+}
+
+void Preparation::fail_no_header() const {
+  raise<DataError>(
+      "{}: features.header: expected the names of the columns of the training file, found none, "
+      "so that lines without a header have no meaning",
+      path_);
 }
 
 std::unique_ptr<const LineParser> Preparation::lines() const {
   RowParser& parser = line_parser_ ? *line_parser_ : *parser_;
-  if (parser.text_form().header)
-    raise<DataError>(
-        "{}: features.header: expected the names of the columns of the training file, found none, "
-        "so that lines without a header have no meaning",
-        path_);
+  if (parser.text_form().header) fail_no_header();
   // There is no first line that says how many columns all have.
   return parser.open("text", "");
 }

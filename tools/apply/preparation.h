@@ -34,6 +34,11 @@ class Preparation {
   // training file, without the label's under Labels::kAbsent. Throws DataError if the schema goes
   // by a header that the manifest lacks.
   [[nodiscard]] std::unique_ptr<const LineParser> lines() const;
+  // For the columns of a table: where each is among the fields of a row, which have no label. Throws
+  // DataError as lines() does, and for a preparation by criteo_prep, whose columns have no names.
+  [[nodiscard]] const CsvSchema& table_schema() const;
+  // Names of the columns of the training file; empty: it had no header.
+  [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
   // The format of the records that encode() makes, and the rows of each table.
   [[nodiscard]] data::RawFormat format() const { return data::RawFormat::from(described_); }
   // The manifest as the tool wrote it, and its path.
@@ -56,9 +61,10 @@ class Preparation {
  private:
   void open_csv(const std::string& folder, Labels labels,
                 const std::optional<std::vector<std::string>>& carry);
-  void open_lines(const config::JsonNode& features, CsvSchema schema, Labels labels);
+  void open_lines(CsvSchema schema, Labels labels);
   void open_criteo(const std::string& folder, Labels labels);
   void open_ids(const std::string& folder, bool has_other);
+  [[noreturn]] void fail_no_header() const;
   void put_dense(const ParsedRows& rows, int k, uint32_t* words) const;
 
   struct FittedDense {
@@ -69,6 +75,8 @@ class Preparation {
   const data::Manifest manifest_;
   std::unique_ptr<RowParser> parser_;
   std::unique_ptr<RowParser> line_parser_;  // where a header says which column is which
+  std::vector<std::string> header_;
+  std::optional<CsvSchema> table_schema_;
   RowShape shape_;
   std::vector<FittedDense> dense_;                    // csv_prep's
   std::vector<std::shared_ptr<const SavedIds>> ids_;  // per slot; some are shared

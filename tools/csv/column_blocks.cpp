@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/csv/csv_record.h"
 
 namespace hlite::tools {
@@ -46,6 +47,8 @@ void declare_input(Block& s, CsvColumn& column, const ColumnRules& rules) {
   s.strings("missing", &column.own_missing);
   column.missing = rules.missing;
   column.missing.insert(column.missing.end(), column.own_missing.begin(), column.own_missing.end());
+  for (const std::string& text : column.missing)
+    if (const auto x = parse_number<double>(text)) column.missing_numbers.push_back(*x);
 }
 
 std::pair<double, double> to_range(const JsonNode& node) {
@@ -262,6 +265,10 @@ void declare_categories(Block& s, std::vector<CategoryColumn>& categories,
   } else {
     declare_input(s, category.column, rules);
     category.name = category.column.name;
+    CategoryType type = CategoryType::kText;
+    if (s.choice("type", &type, category_types(), "")) category.type = type;
+    if (category.type && s.has("date"))
+      s.refuse("type", "expected a date or a type of values, found both");
     declare_list(s, category, rules);
     if (auto date = s.object("date")) {
       category.kind = CategoryColumn::Kind::kDatePart;

@@ -4,15 +4,13 @@
 #include <cmath>
 #include <optional>
 
+#include "hugectr_lite/core/number_text.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {
 
 namespace {
-
-constexpr std::string_view kMissingSpellings[] = {"?",   "NA",   "N/A",  "<NA>", "NaN",
-                                                  "nan", "NULL", "null", "None", "\\N"};
 
 // "007" and "-01", but neither "0" nor "0.5".
 bool has_leading_zero(std::string_view text) {
@@ -21,11 +19,6 @@ bool has_leading_zero(std::string_view text) {
 }
 
 }  // namespace
-
-bool is_missing_spelling(std::string_view text) {
-  return std::find(std::begin(kMissingSpellings), std::end(kMissingSpellings), text) !=
-         std::end(kMissingSpellings);
-}
 
 bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -43,10 +36,38 @@ void ColumnFacts::add(std::string_view field, int64_t line) {
     coded_ = coded_ || has_leading_zero(field);
     digits_ = digits_ || is_digits(field);
     add_number(*number);
-  } else if (first_text_line_ == 0) {
+    add_spelling(field, *number);
+  } else if (parse_boolean_word(field)) {
+    ++words_;
+  }
+  if (!(number && std::isfinite(*number)) && first_text_line_ == 0) {
     first_text_ = field;
     first_text_line_ = line;
   }
+}
+
+void ColumnFacts::add_spelling(std::string_view field, double x) {
+  char digits[kNumberBytes];
+  const auto size = static_cast<size_t>(write_number(x, digits) - digits);
+  whole_ = whole_ && std::trunc(x) == x;
+  bits_ = bits_ && (x == 0 || x == 1);
+  const std::string_view shortest(digits, size);
+  shortest_ = shortest_ && (field == shortest || field == std::string(shortest) + ".0");
+  const size_t exponent = field.find_first_of("eE"), point = field.find('.');
+  hexadecimal_ =
+      hexadecimal_ || (exponent != std::string_view::npos && point == std::string_view::npos &&
+                       field[exponent + 1] != '+' && field[exponent + 1] != '-');
+  const int64_t decimals =
+      point == std::string_view::npos ? 0 : static_cast<int64_t>(field.size() - point - 1);
+  decimals_ = decimals_ == -1 || decimals_ == decimals ? decimals : -2;
+}
+
+CategoryType ColumnFacts::type() const {
+  if (present_ == 0 || words_ + numbers_ != present_ || coded_ || hexadecimal_)
+    return CategoryType::kText;
+  if (words_ > 0) return bits_ ? CategoryType::kBoolean : CategoryType::kText;
+  if (whole_) return CategoryType::kInteger;
+  return shortest_ || decimals_ >= 0 ? CategoryType::kNumber : CategoryType::kText;
 }
 
 // Welford's update, with the third power (Pébay, "Formulas for robust, one-pass parallel

@@ -8,10 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace hlite::tools {
+#include "tools/csv/category_type.h"
 
-// Texts that stand for no value wherever they are found: "?", "NA", "NULL" and the like.
-bool is_missing_spelling(std::string_view text);
+namespace hlite::tools {
 
 // Nothing but digits, of which there is one at least.
 bool is_digits(std::string_view text);
@@ -28,6 +27,9 @@ class ColumnFacts {
   [[nodiscard]] int64_t numbers() const { return numbers_; }  // rows that have a finite number
   // All values are finite numbers, none with leading zeros, which only codes have.
   [[nodiscard]] bool is_numeric() const { return present_ > 0 && numbers_ == present_ && !coded_; }
+  // What the values are as categories. Numbers that are told apart by their spelling ("1.1" and
+  // "1.10", "007", "1e5") are texts.
+  [[nodiscard]] CategoryType type() const;
   // A column of codes, of numbers that have leading zeros.
   [[nodiscard]] bool is_coded() const { return coded_; }
   [[nodiscard]] int64_t distinct() const;
@@ -54,11 +56,17 @@ class ColumnFacts {
 
  private:
   void add_number(double x);
+  void add_spelling(std::string_view field, double x);
 
   int64_t rows_ = 0, present_ = 0, numbers_ = 0;
   double min_ = 0, max_ = 0, last_ = 0;
   double mean_ = 0, squares_ = 0, cubes_ = 0;  // sums of powers of deviations
   bool coded_ = false, digits_ = false, counts_up_ = true;
+  int64_t words_ = 0;                // rows that have true or false
+  bool whole_ = true, bits_ = true;  // all numbers are whole, are 0 and 1
+  bool shortest_ = true;  // all numbers are spelled as write_number() has them, or Python: "3.0"
+  bool hexadecimal_ = false;               // some number may be one: "1e5"
+  int64_t decimals_ = -1;                  // of all numbers; -2: they differ
   std::vector<uint64_t> hashes_;           // of all values
   std::map<std::string, int64_t> counts_;  // up to kFewValues + 1
   std::map<std::string, int64_t> missing_;

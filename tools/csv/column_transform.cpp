@@ -72,6 +72,7 @@ ColumnProblem read_number(const NumberColumn& number, FieldsOfLine fields, doubl
     if (!std::isfinite(x))
       return fmt::format("column {} ({}): expected a finite number, found {}", number.column.index,
                          number.column.name, in_quotes(text));
+    if (is_missing_number(number.column, x)) x = kMissingNumber;
   }
   if (number.clip && !std::isnan(x)) x = std::clamp(x, number.clip->low, number.clip->high);
   return std::nullopt;
@@ -111,6 +112,22 @@ ColumnProblem read_cross(const CategoryColumn& cross, FieldsOfLine fields,
 }
 
 }  // namespace
+
+ColumnProblem read_typed_token(const CategoryColumn& category, std::string_view& token) {
+  const std::optional<std::string_view> found = typed_token(*category.type, token);
+  if (!found)
+    return fmt::format(
+        "column {} ({}): expected {} {}, the type of the column, found {}; \"type\": \"text\" in "
+        "its block takes any text",
+        category.column.index, category.column.name,
+        *category.type == CategoryType::kInteger ? "an" : "a", type_name(*category.type),
+        in_quotes(token));
+  token = *found;
+  if (!category.column.missing_numbers.empty())
+    if (const auto x = parse_number<double>(token); x && is_missing_number(category.column, *x))
+      token = {};
+  return std::nullopt;
+}
 
 ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fields,
                                  std::string_view& token) {
@@ -153,7 +170,11 @@ ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fiel
           list.max_values);
     values.resize(static_cast<size_t>(list.max_values));
   }
-  for (const std::string_view value : values) visit(value);
+  for (std::string_view value : values) {
+    if (!category.is_text())
+      if (ColumnProblem problem = read_typed_token(category, value)) return problem;
+    if (!value.empty()) visit(value);
+  }
   return std::nullopt;
 }
 
@@ -197,6 +218,7 @@ std::string describe_transform(const NumberColumn& number) {
 std::string describe_transform(const CategoryColumn& category) {
   if (category.kind == CategoryColumn::Kind::kField) {
     std::string text = describe_missing(category.column);
+    if (!category.is_text()) add(text, type_name(*category.type));
     if (category.list)
       add(text,
           fmt::format("{} {} values between {}", category.list->truncates ? "the first" : "at most",

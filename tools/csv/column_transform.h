@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/thread_pool.h"
+#include "tools/csv/category_type.h"
 #include "tools/csv/date_format.h"
 
 namespace hlite::tools {
@@ -29,11 +30,19 @@ struct CsvColumn {
   std::vector<std::string>
       missing;  // texts that stand for no value, in addition to the empty one...
   std::vector<std::string> own_missing;  // ...and those among them that other columns need not have
+  std::vector<double> missing_numbers;   // those that are numbers: -999 is missing where -999.0 is
 };
 
 inline bool is_missing(const CsvColumn& column, std::string_view field) {
-  return field.empty() || std::any_of(column.missing.begin(), column.missing.end(),
-                                      [&](const std::string& text) { return field == text; });
+  if (field.empty()) return true;
+  for (const std::string& text : column.missing)
+    if (field == text) return true;
+  return false;
+}
+
+inline bool is_missing_number(const CsvColumn& column, double x) {
+  return std::find(column.missing_numbers.begin(), column.missing_numbers.end(), x) !=
+         column.missing_numbers.end();
 }
 
 // Closed range that numbers are cut to.
@@ -90,9 +99,11 @@ struct ValueList {
 struct CategoryColumn {
   enum class Kind { kField, kNumber, kDatePart, kCross };
   Kind kind = Kind::kField;
-  std::string name;                    // of the slot, in messages and the manifest
-  std::string vocabulary;              // name of a shared one
-  CsvColumn column;                    // kField, kDatePart
+  std::string name;        // of the slot, in messages and the manifest
+  std::string vocabulary;  // name of a shared one
+  CsvColumn column;        // kField, kDatePart
+  // kField: of its values. Schemas of earlier versions have none: text.
+  std::optional<CategoryType> type = {};
   std::optional<ValueList> list = {};  // kField
   NumberColumn number;                 // kNumber
   // There are so many buckets of as many training rows each; 0: the edges are the schema's. Until
@@ -107,6 +118,7 @@ struct CategoryColumn {
   int64_t hash = 0;
   int64_t limit = 1'000'000;  // categories that training rows may give
   [[nodiscard]] bool is_fitted() const { return kind != Kind::kNumber || buckets; }
+  [[nodiscard]] bool is_text() const { return !type || *type == CategoryType::kText; }
   [[nodiscard]] int64_t max_values() const { return list ? list->max_values : 1; }
 };
 
@@ -116,17 +128,24 @@ using ColumnProblem = std::optional<std::string>;
 
 ColumnProblem read_number(const NumberColumn& number, FieldsOfLine fields, double& x);
 
+// Of a column of another type than text. `token`: the field, and then its token.
+ColumnProblem read_typed_token(const CategoryColumn& category, std::string_view& token);
 ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fields,
                                  std::string_view& token);
 // `token` points into a field or the category, or holds until the thread's next call. REQUIRES
 // category.is_fitted(), and no list.
-inline ColumnProblem read_token(const CategoryColumn& category, FieldsOfLine fields,
-                                std::string_view& token) {
+[[gnu::always_inline]] inline ColumnProblem read_token(const CategoryColumn& category,
+                                                       FieldsOfLine fields,
+                                                       std::string_view& token) {
   if (category.kind != CategoryColumn::Kind::kField)
     return read_derived_token(category, fields, token);
   token = fields[static_cast<size_t>(category.column.index)];
   if (is_missing(category.column, token)) token = {};
-  return std::nullopt;
+  if (category.is_text() || token.empty()) return std::nullopt;
+  if (*category.type == CategoryType::kInteger && category.column.missing_numbers.empty() &&
+      is_plain_integer(token))
+    return std::nullopt;
+  return read_typed_token(category, token);
 }
 
 ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fields,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "data_reader/parquet/parquet_file.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
@@ -74,6 +75,17 @@ class Columns {
   // What a person is shown.
   [[nodiscard]] std::string shown(size_t c) const {
     return is_named(c) ? names_[c] : fmt::format("{}", c);
+  }
+  // Of a category. Texts of a Parquet file are texts, whatever they look like.
+  [[nodiscard]] CategoryType type(size_t c) const {
+    if (sample_.is_parquet()) {
+      const data::parquet::ParquetFile file(sample_.path());
+      const auto index = file.find(names_[c]);
+      if (index &&
+          file.columns()[static_cast<size_t>(*index)].values == data::parquet::ValueType::kText)
+        return CategoryType::kText;
+    }
+    return facts_[c].type();
   }
   [[nodiscard]] bool is_named(size_t c) const {
     return header_ && !names_[c].empty() && is_utf8(names_[c]) &&
@@ -269,7 +281,8 @@ std::string schema_text(const Columns& columns, char separator, const LabelGuess
     dense.push_back(fmt::format("    {{\"column\": {}, \"transform\": \"{}standardize\"}}",
                                 columns.place(c), features.is_logarithm(c) ? "log1p_" : ""));
   for (const size_t c : features.categorical)
-    categorical.push_back(fmt::format("    {{\"column\": {}}}", columns.place(c)));
+    categorical.push_back(fmt::format("    {{\"column\": {}, \"type\": \"{}\"}}", columns.place(c),
+                                      type_name(columns.type(c))));
   text += fmt::format("  \"dense\": [\n{}\n  ],\n", fmt::join(dense, ",\n"));
   return text + fmt::format("  \"categorical\": [\n{}\n  ]\n}}\n", fmt::join(categorical, ",\n"));
 }

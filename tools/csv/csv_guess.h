@@ -8,6 +8,7 @@
 //   is
 //               negative and their skewness is above 3, else standardize
 //   categorical all others, also numbers with leading zeros or under a name such as user_id
+//   type        of categories: ColumnFacts::type()
 //   left out    columns with another value in every row: texts, ids, and numbers that count up; of
 //               Parquet files also those that are neither numbers nor texts, or of nulls alone
 //   missing     the texts of is_missing_spelling() that are found

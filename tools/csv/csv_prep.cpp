@@ -16,6 +16,7 @@
 #include "tools/csv/finished_folds.h"
 #include "tools/csv/quantile_edges.h"
 #include "tools/csv/split_plan.h"
+#include "tools/csv/type_guess.h"
 #include "tools/io/input_file.h"
 #include "tools/prep/predecessor.h"
 #include "tools/prep/prep_engine.h"
@@ -69,6 +70,17 @@ ordered_json describe(const CsvPrepOptions& options, const config::JsonNode& sch
   if (!continues.empty()) json["continues"] = continues;
   json.update(output_json(options.output));
   return json;
+}
+
+// The names of the columns, in their order.
+std::vector<std::string> header_of(const std::string& path, const CsvSchema& schema,
+                                   int64_t block_bytes) {
+  InputFile file(path, text_form_of(schema));
+  LineBlock block;
+  CsvFields fields;
+  if (file.next(block, static_cast<size_t>(block_bytes)))
+    split_csv(dialect_of(schema), block.front(), fields);
+  return {fields.fields.begin(), fields.fields.end()};
 }
 
 void check_schema(const Predecessor& before, const config::JsonNode& schema,
@@ -186,17 +198,6 @@ PrepOptions run_options(const CsvPrepOptions& options, const Inputs& inputs,
   return run;
 }
 
-// The names of the columns, in their order.
-std::vector<std::string> header_of(const std::string& path, const CsvSchema& schema,
-                                   int64_t block_bytes) {
-  InputFile file(path, text_form_of(schema));
-  LineBlock block;
-  CsvFields fields;
-  if (file.next(block, static_cast<size_t>(block_bytes)))
-    split_csv(dialect_of(schema), block.front(), fields);
-  return {fields.fields.begin(), fields.fields.end()};
-}
-
 ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& scales,
                       const std::vector<Vocabulary>& vocabularies) {
   const std::vector<int64_t> tables = schema.slot_tables();
@@ -261,16 +262,24 @@ struct Task {
 
   explicit Task(const CsvPrepOptions& given) : options(given) {
     check(options);
-    if (!options.schema.empty()) root = config::JsonNode::parse_file(options.schema);
+    if (!options.schema.empty()) {
+      root = config::JsonNode::parse_file(options.schema);
+      schema = CsvSchema::parse(root);
+    }
     if (!options.continue_from.empty()) {
       before.emplace(options.continue_from, "csv_prep", options.output);
       if (options.schema.empty()) root = before->option("schema");
+      add_types_of(before->option("schema"), root);
       check_schema(*before, root, options);
       options.min_count = before->same_option("--min-count", "min_count", options.min_count, 1);
     } else if (options.schema.empty()) {
       raise<ConfigError>("--schema: expected a schema, found none");
+    } else {
+      add_types(root, schema, options.train.front());
     }
     schema = CsvSchema::parse(root);
+    if (schema.header)
+      schema.find_by_name(header_of(options.train[0], schema, options.run.block_bytes));
     if (options.guessed) schema.guessed_file = options.schema;
     if (schema.real_label && options.run.negative_share < 1)
       raise<ConfigError>(

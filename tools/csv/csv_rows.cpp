@@ -1,16 +1,12 @@
 #include "tools/csv/csv_rows.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
-#include "hugectr_lite/core/parse_number.h"
-#include "tools/prep/saved_vocabulary.h"
+#include "tools/csv/field_parser.h"
 
 namespace hlite::tools {
 
@@ -18,40 +14,24 @@ namespace {
 
 using Problem = ColumnProblem;
 
-constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
-
-// A line's values, before they go to the columns.
-struct CsvRow {
-  uint32_t label = 0;  // 0 or 1, or the bits of a float
-  std::vector<double> dense;
-  std::vector<uint64_t> keys;  // CategoryColumn::max_values() of each slot
-  CsvFields fields;
-};
-
 class CsvLineParser final : public LineParser {
  public:
   // `columns`: of every line; 0: as many as the schema needs, or more. `by`: the column that the
   // part goes by, found in the header.
   CsvLineParser(CsvSchema schema, int64_t columns, const InputPart& part, CsvColumn by)
-      : schema_(std::move(schema)), columns_(columns), part_(part), by_(std::move(by)) {}
+      : schema_(std::move(schema)),
+        fields_(schema_),
+        columns_(columns),
+        part_(part),
+        by_(std::move(by)) {}
 
   LineKind parse(int64_t number, std::string_view line, const ColumnArrays& out,
                  int64_t row) const override {
     if ((number == 1 && schema_.header) || is_skipped_line(schema_, line)) return LineKind::kNone;
     if (part_.split && !is_in_part(number, line)) return LineKind::kNone;
-    thread_local CsvRow values;
+    thread_local FieldValues values;
     if (read(line, values)) return LineKind::kBad;
-    out.label()[row] = values.label;
-    for (size_t k = 0; k < values.dense.size(); ++k)
-      out.dense<double>(static_cast<int>(k))[row] = values.dense[k];
-    const uint64_t* keys = values.keys.data();
-    for (size_t k = 0; k < schema_.categorical.size(); ++k) {
-      const int slot = static_cast<int>(k);
-      const int64_t n = schema_.categorical[k].max_values();
-      std::copy_n(keys, n, out.key<uint64_t>(slot) + row * n);
-      if (*keys == 0) out.count_missing(slot);
-      keys += n;
-    }
+    fields_.put(values, out, row);
     return LineKind::kRow;
   }
 
@@ -69,7 +49,7 @@ class CsvLineParser final : public LineParser {
   }
 
   [[nodiscard]] std::string explain(std::string_view line) const override {
-    CsvRow values;
+    FieldValues values;
     return read(line, values).value_or("a good line");
   }
 
@@ -88,9 +68,10 @@ class CsvLineParser final : public LineParser {
   }
 
   // Returns what is wrong with the line, or nothing.
-  [[nodiscard]] Problem read(std::string_view line, CsvRow& row) const {
-    if (Problem problem = split_csv(dialect_of(schema_), line, row.fields)) return problem;
-    const auto& fields = row.fields.fields;
+  [[nodiscard]] Problem read(std::string_view line, FieldValues& row) const {
+    thread_local CsvFields split;
+    if (Problem problem = split_csv(dialect_of(schema_), line, split)) return problem;
+    const auto& fields = split.fields;
     const auto found = static_cast<int64_t>(fields.size());
     if (columns_ > 0 && found != columns_)
       return fmt::format("expected {} columns as in the first line, found {}", columns_, found);
@@ -110,98 +91,11 @@ class CsvLineParser final : public LineParser {
                              ? "a number, as the rows before have"
                              : "a date such as 2024-05-31 or 2024-05-31 23:59:59",
                          in_quotes(field(by_)));
-    if (Problem problem = read_label(row.fields, row.label)) return problem;
-    row.dense.clear();
-    if (schema_.weighted)
-      if (Problem problem = read_weight(row.fields, row.dense.emplace_back())) return problem;
-    for (const CsvSchema::Dense& dense : schema_.features())
-      if (Problem problem = read_dense(dense, fields, row.dense.emplace_back())) return problem;
-    row.keys.clear();
-    for (const CategoryColumn& category : schema_.categorical)
-      if (Problem problem = read_keys(category, fields, row.keys)) return problem;
-    return std::nullopt;
-  }
-
-  [[nodiscard]] Problem read_weight(const CsvFields& fields, double& weight) const {
-    weight = 1;
-    if (!schema_.labelled) return std::nullopt;
-    const CsvColumn& column = schema_.dense.front().number.column;
-    const std::string_view value = fields.fields[static_cast<size_t>(column.index)];
-    weight = parse_number<double>(value).value_or(kNoNumber);
-    if (weight >= 0 && std::isfinite(static_cast<float>(weight))) return std::nullopt;
-    return fmt::format("column {} (weight): expected a finite number >= 0, found {}", column.index,
-                       in_quotes(value));
-  }
-
-  [[nodiscard]] Problem read_label(const CsvFields& fields, uint32_t& label) const {
-    label = 0;
-    if (!schema_.labelled) return std::nullopt;
-    const std::string_view value = fields.fields[static_cast<size_t>(schema_.label.index)];
-    if (schema_.real_label) {
-      const auto real = static_cast<float>(parse_number<double>(value).value_or(kNoNumber));
-      label = std::bit_cast<uint32_t>(real);
-      if (std::isfinite(real)) return std::nullopt;
-      return fmt::format("column {} (label): expected a finite number, found {}",
-                         schema_.label.index, in_quotes(value));
-    }
-    const auto in = [&](const std::vector<std::string>& values) {
-      return std::find(values.begin(), values.end(), value) != values.end();
-    };
-    label = in(schema_.positive) ? 1 : 0;
-    if (label == 1 || in(schema_.negative)) return std::nullopt;
-    if (schema_.negative.empty() && !is_missing(schema_.label, value)) return std::nullopt;
-    return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
-                       schema_.negative.empty() ? "a value" : "a value the schema names",
-                       in_quotes(value)) +
-           advice("add it to \"positive\" or \"negative\"");
-  }
-
-  // Appends the keys of a slot.
-  [[nodiscard]] static Problem read_keys(const CategoryColumn& category, FieldsOfLine fields,
-                                         std::vector<uint64_t>& keys) {
-    if (!category.is_fitted()) {
-      double x = 0;
-      Problem problem = read_number(category.number, fields, x);
-      keys.push_back(ordered_bits(x));
-      return problem;
-    }
-    const size_t first = keys.size();
-    Problem problem = for_each_token(
-        category, fields, [&](std::string_view token) { keys.push_back(token_key(token)); });
-    if (keys.size() == first) keys.push_back(0);
-    keys.resize(first + static_cast<size_t>(category.max_values()), data::kAbsentKey);
-    return problem;
-  }
-
-  // The number, its logarithm taken if the schema wants it.
-  [[nodiscard]] Problem read_dense(const CsvSchema::Dense& dense, FieldsOfLine fields,
-                                   double& x) const {
-    if (Problem problem = read_number(dense.number, fields, x))
-      return *problem + advice("add it to \"missing\", or move the column to \"categorical\"");
-    if (dense.transform != DenseTransform::kLog1p &&
-        dense.transform != DenseTransform::kLog1pStandardize)
-      return std::nullopt;
-    if (x <= -1) {
-      const CsvColumn& column = dense.number.column;
-      return fmt::format("column {} ({}): expected a number above -1 for {}, found {}",
-                         column.index, column.name, transform_name(dense.transform),
-                         in_quotes(fields[static_cast<size_t>(column.index)])) +
-             advice("give the column the transform standardize");
-    }
-    x = std::log1p(x);
-    return std::nullopt;
-  }
-
-  // Where a guessed schema is wrong.
-  [[nodiscard]] std::string advice(const char* what) const {
-    if (schema_.guessed_file.empty()) return {};
-    return fmt::format(
-        "; the schema was guessed from the first rows, which have none: {} in {}, and pass that "
-        "with --schema",
-        what, schema_.guessed_file);
+    return fields_.read(fields, row);
   }
 
   CsvSchema schema_;
+  FieldParser fields_;
   int64_t columns_;
   InputPart part_;
   CsvColumn by_;
@@ -250,16 +144,7 @@ TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& oth
 }
 
 CsvRowParser::CsvRowParser(CsvSchema schema, std::vector<InputPart> parts)
-    : schema_(std::move(schema)),
-      layout_{.dense = static_cast<int>(schema_.dense.size()),
-              .slots = static_cast<int>(schema_.categorical.size()),
-              .dense_bytes = sizeof(double),
-              .key_bytes = sizeof(uint64_t),
-              .slot_tables = schema_.slot_tables(),
-              .real_label = schema_.real_label,
-              .weighted = schema_.weighted,
-              .keys = KeyLayout(schema_.hotness())},
-      parts_(std::move(parts)) {}
+    : schema_(std::move(schema)), layout_(row_layout(schema_)), parts_(std::move(parts)) {}
 
 TextForm CsvRowParser::text_form() const {
   std::vector<CsvColumn> others;

@@ -1,12 +1,4 @@
-// Lines of CSV files to rows of the preparation engine, as a schema says.
-//
-//   dense column    double: the number, after the logarithm if the schema wants it; NaN: missing
-//   key column      uint64: token_key() of the category; 0: missing. Of quantiles that are not
-//                   known yet: ordered_bits() of the number. Of a list: those of its values, or 0
-//                   if there are none, and kAbsentKey up to its most values
-//
-// A key stands for its category: two categories of a column fall together when their hashes do, for
-// n categories with probability n^2 / 2^65 (a million: 3e-8; 400 million: 0.4%).
+// Lines of CSV files to rows of the preparation engine (field_parser.h), as a schema says.
 #pragma once
 
 #include <algorithm>

@@ -152,10 +152,28 @@ void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
                        in_quotes(column.header_name), names_of(header_fields));
     }
     column.index = at - header_fields.begin();
+    const auto other = std::find(at + 1, header_fields.end(), column.header_name);
+    if (other != header_fields.end())
+      raise<DataError>("{}: expected one column {} in the header, found two, columns {} and {}",
+                       where, in_quotes(column.header_name), column.index,
+                       other - header_fields.begin());
   };
   if (labelled) find(label);
   for_each_input(find);
   for (CsvColumn& column : carry) find(column);
+}
+
+void CsvSchema::find_by_name(const std::vector<std::string>& names) {
+  const auto name = [&](CsvColumn& column) {
+    if (column.index < 0 || column.index >= std::ssize(names)) return;
+    const std::string& found = names[static_cast<size_t>(column.index)];
+    if (found.empty() || std::count(names.begin(), names.end(), found) > 1) return;
+    column.header_name = found;
+    column.index = -1;
+  };
+  name(label);
+  for_each_input(name);
+  for (CsvColumn& column : carry) name(column);
 }
 
 void CsvSchema::set_carry(const std::vector<std::string>& names) {
@@ -234,20 +252,22 @@ int64_t CsvSchema::columns_needed() const {
 namespace {
 
 void add_inputs(const NumberColumn& number, std::vector<FeatureInput>& inputs) {
-  if (!number.age) return inputs.push_back({number.column, true});
-  inputs.push_back({number.column, false, number.age->date.format.text()});
+  if (!number.age) return inputs.push_back({.column = number.column, .is_number = true});
+  inputs.push_back({.column = number.column, .date_format = number.age->date.format.text()});
   if (number.age->other)
-    inputs.push_back({*number.age->other, false, number.age->other_date.format.text()});
+    inputs.push_back(
+        {.column = *number.age->other, .date_format = number.age->other_date.format.text()});
 }
 
 void add_inputs(const CategoryColumn& category, std::vector<FeatureInput>& inputs) {
   switch (category.kind) {
     case CategoryColumn::Kind::kField:
-      return inputs.push_back({category.column});
+      return inputs.push_back({.column = category.column, .type = category.type});
     case CategoryColumn::Kind::kNumber:
       return add_inputs(category.number, inputs);
     case CategoryColumn::Kind::kDatePart:
-      return inputs.push_back({category.column, false, category.date.format.text()});
+      return inputs.push_back(
+          {.column = category.column, .date_format = category.date.format.text()});
     case CategoryColumn::Kind::kCross:
       for (const CategoryColumn& one : category.of) add_inputs(one, inputs);
   }

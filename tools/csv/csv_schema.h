@@ -3,7 +3,7 @@
 //   {"separator": ",", "header": false, "trim": true, "missing": ["?", "NA"], "comment": ["#"],
 //    "label": {"column": 14, "positive": [">50K"], "negative": ["<=50K"]},
 //    "dense": [{"column": 0, "name": "age", "transform": "standardize"}],
-//    "categorical": [{"column": 1, "name": "workclass"}]}
+//    "categorical": [{"column": 1, "name": "workclass", "type": "text"}]}
 //
 // Categorical columns with the same "vocabulary", a name, share the ids of their categories.
 // docs/data.md ("Columns as they are") lists what else a column may have (column_transform.h).
@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,7 +41,8 @@ inline bool is_standardized(DenseTransform transform) {
 struct FeatureInput {
   CsvColumn column;
   bool is_number = false;
-  std::string date_format = {};  // empty: no date
+  std::optional<CategoryType> type = {};  // of a category
+  std::string date_format = {};           // empty: no date
 };
 
 struct CsvSchema {
@@ -67,9 +69,12 @@ struct CsvSchema {
 
   // Throws ConfigError with file, line, JSON path, expected and found.
   static CsvSchema parse(const config::JsonNode& node);
-  // Finds columns given by name. Throws DataError naming the column and `where`,
-  // the header's place.
+  // Finds columns given by name. Throws DataError naming the column and `where`, the header's
+  // place, where there is none of that name, or more than one.
   void resolve(const std::vector<std::string_view>& header, const std::string& where);
+  // Columns that are given by number are found by their name in this header from now on, in files
+  // that have them in another order, too; one whose name another column has keeps its number.
+  void find_by_name(const std::vector<std::string>& header);
   // Sets `carry` by names: of the header, or of the schema's columns, or numbers of columns. Throws
   // ConfigError "--carry: ...".
   void set_carry(const std::vector<std::string>& names);

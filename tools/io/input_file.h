@@ -102,6 +102,7 @@ class InputFile {
 
   // "standard input" or the path, as messages and manifests name it.
   [[nodiscard]] const std::string& name() const { return stream_->name(); }
+  [[nodiscard]] bool is_parquet() const { return stream_->is_parquet(); }
   [[nodiscard]] int64_t bytes_read() const { return stream_->offset(); }  // decompressed
   // Progress in the file as it is stored: bytes taken, and all bytes (0 for a pipe).
   [[nodiscard]] int64_t stored_bytes_read() const { return stream_->stored_bytes_read(); }

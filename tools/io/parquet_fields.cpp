@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/number_text.h"
 #include "tools/io/hexadecimal.h"
 
 namespace hlite::tools {
@@ -116,9 +116,9 @@ void ParquetFields::add_number(LineBuffer& out) {
   if constexpr (std::is_same_v<T, bool>) {
     out.add(x ? '1' : '0');
   } else {
-    char* digits = out.reserve(0);  // the longest double has 24
-    out.added(
-        static_cast<size_t>(std::to_chars(digits, digits + LineBuffer::kShort, x).ptr - digits));
+    static_assert(kNumberBytes <= static_cast<int64_t>(LineBuffer::kShort));
+    char* digits = out.reserve(0);
+    out.added(static_cast<size_t>(write_number(x, digits) - digits));
   }
 }
 

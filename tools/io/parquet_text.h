@@ -1,8 +1,6 @@
 // Rows of a Parquet file as lines of text: a field a column, nothing for a missing value.
 //
-// Numbers have the fewest digits that distinguish them from all others of their type, booleans are
-// 1 and
-// 0. Several row groups are written at once, each by a thread of its own; lines come in the order
+// Numbers are written by write_number(), booleans as 1 and 0. Several row groups are written at once, each by a thread of its own; lines come in the order
 // of the rows.
 #pragma once
 

@@ -19,7 +19,6 @@ import importlib.machinery
 import json
 import os
 import sys
-import tempfile
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 try:
@@ -246,7 +245,7 @@ class Predictor:
         own = ("", "") if config is None else _config(config)
         self._predictor = _native.Predictor(_path(model), *own, _changes(set), device, threads, batch)
         self._columns = self._predictor.column_names
-        self._text = None  # (preparation, FrameText) of predict_frame()
+        self._text = None  # (preparation, TableText) of predict_frame()
         self.unknown_keys = np.zeros(len(self._predictor.key_columns), np.int64)
 
     def predict(self, dense, keys):
@@ -266,12 +265,7 @@ class Predictor:
         DataError, ConfigError, ValueError and TypeError."""
         if self._text is None or self._text[0] != prepared:
             folder = self._predictor.open_preparation(_path_or_none(prepared), True)
-            self._text = prepared, _prepared.FrameText(folder)
-        text = self._text[1]
-        with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
-            path = os.path.join(folder, "samples.csv")
-            if text.write(frame, path) == 0:
-                return np.zeros(0, np.float32)
-            scores, present, unknown = self._predictor.predict_text(path)
+            self._text = prepared, _prepared.TableText(self._predictor, folder)
+        scores, present, unknown = _prepared.score(self._predictor, self._text[1].columns(frame))
         _prepared.warn_if_unknown(self._columns["keys"], present, unknown)
         return arrays.of_native(scores)

@@ -1,7 +1,9 @@
 """A scikit-learn estimator for tables with text columns, trained and served by what csv_prep, train and predict are made
 of. Works without scikit-learn as well."""
+import csv
 import json
 import os
+import re
 import tempfile
 import warnings
 import weakref
@@ -9,8 +11,9 @@ import weakref
 import numpy as np
 
 from . import Trainer, _native, arrays
-from .frames import CATEGORY, EMPTY, Frame, write_csv
-from .prepared import inputs_of
+from ._native import DataError
+from .frames import DATE, Frame
+from .prepared import inputs_of, score, warn_if_unknown
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -99,9 +102,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if frame.names is not None:
             self.feature_names_in_ = np.asarray(frame.names, object)
-        kinds = {place: kind for place, (_, kind) in inputs_of(schema).items()}
-        self._kinds = [kinds[1 + i] for i in range(len(frame.columns))]
-        self._constant = 1 + len(frame.columns) in kinds
+        inputs = inputs_of(_native.csv_inputs(json.dumps(schema)))
+        self._kinds = [inputs[1 + i].kind for i in range(len(frame.columns))]
+        self._types = [inputs[1 + i].type for i in range(len(frame.columns))]
+        self._constant = 1 + len(frame.columns) in inputs
         if self._weighted:
             schema = {**schema, "weight": {"column": 1 + len(frame.columns) + self._constant}}
         self.classes_ = classes
@@ -116,8 +120,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._write(place("train.csv"), *train)
         if val is not None:
             self._write(place("val.csv"), *val)
-        _native.csv_prep(place("schema.json"), place("train.csv"), place("val.csv") if val is not None else "",
-                         place("data"), self.min_count, self.model, self.threads)
+        try:
+            _native.csv_prep(place("schema.json"), place("train.csv"), place("val.csv") if val is not None else "",
+                             place("data"), self.min_count, self.model, self.threads)
+        except DataError as error:
+            rows = {place("train.csv"): ("X", train[2]), place("val.csv"): ("X" if val and val[0] is train[0] else "eval_set",
+                                                                             val and val[2])}
+            raise DataError(_words_of_frame(str(error), rows)) from None
         with open(place(f"data/{self.model}.json"), encoding="utf-8") as file:
             self.config_ = json.load(file)
         changes = {"solver.seed": seed, "solver.num_epochs": self.epochs, "solver.batchsize": self.batch_size,
@@ -137,10 +146,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         frame = Frame(X)
         self._check_columns(frame)
         _expect_rows(frame)
-        with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
-            path = os.path.join(folder, "samples.csv")
-            self._write(path, frame, np.zeros(frame.rows, int), np.arange(frame.rows), None)
-            positive = arrays.of_native(self._predictor().predict_text(path)[0]).astype(np.float64)
+        columns = [("none", None, None)] + self._native_columns(frame) + [("none", None, None)] * self._weighted
+        predictor = self._predictor()
+        scores, present, unknown = score(predictor, columns)
+        warn_if_unknown(predictor.column_names["keys"], present, unknown, "X")
+        positive = arrays.of_native(scores).astype(np.float64)
         return np.stack([1 - positive, positive], 1)
 
     def predict(self, X):
@@ -175,7 +185,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if unknown:
             raise ValueError(f"columns: expected \"dense\" and \"categorical\", found {unknown[0]!r}")
         used = set()
-        blocks = {key: [self._block(block, frame, used) for block in given.get(key, ())] for key in ("dense", "categorical")}
+        blocks = {key: [self._block(block, frame, used, key == "categorical") for block in given.get(key, ())]
+                  for key in ("dense", "categorical")}
         chosen = self._columns_of(self.categorical, frame, "categorical")
         transforms = self.transforms if isinstance(self.transforms, dict) else {}
         of_column = dict(zip(self._columns_of(list(transforms), frame, "transforms"), transforms.values()))
@@ -186,28 +197,33 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 continue
             column.expect_no_date()
             block = {"column": 1 + i, "name": column.name}
-            if i in chosen or column.kind in (CATEGORY, EMPTY):
-                categorical.append(block)
+            if i in chosen or not column.is_number:
+                categorical.append({**block, "type": column.category_type})
             else:
                 dense.append({**block, "transform": of_column.get(i, default)})
         dense += blocks["dense"]
         categorical += blocks["categorical"]
         if not categorical:
-            categorical = [{"column": 1 + len(frame.columns), "name": _CONSTANT}]
+            name = _CONSTANT
+            while name in frame.labels:
+                name += "_"
+            categorical = [{"column": 1 + len(frame.columns), "name": name, "type": "text"}]
         return {"label": {"column": 0, "positive": ["1"], "negative": ["0"]}, "dense": dense, "categorical": categorical}
 
-    def _block(self, block, frame, used):
+    def _block(self, block, frame, used, is_category):
         """A block of a schema with places of lines for columns of X, which are added to `used`."""
         block = dict(block)
         if "column" in block:
             column, = self._columns_of([block["column"]], frame, "columns")
             used.add(column)
             block.update(column=1 + column, name=block.get("name", frame.labels[column]))
+            if is_category and not {"type", "buckets", "quantiles", DATE, "separator"} & block.keys():
+                block["type"] = frame.columns[column].category_type
         date = block.get("date")
         if isinstance(date, dict) and isinstance(date.get("since"), dict):
-            block["date"] = {**date, "since": self._block(date["since"], frame, used)}
+            block["date"] = {**date, "since": self._block(date["since"], frame, used, False)}
         if "cross" in block:
-            block["cross"] = [self._block(one, frame, used) if isinstance(one, dict) else one for one in block["cross"]]
+            block["cross"] = [self._block(one, frame, used, True) if isinstance(one, dict) else one for one in block["cross"]]
         return block
 
     @staticmethod
@@ -287,18 +303,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
         elif known is None and frame.names is not None:
             warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=3)
 
+    def _native_columns(self, frame):
+        """The columns of X, and a constant where none is of categories."""
+        columns = [column.native(kind, of) for column, kind, of in zip(frame.columns, self._kinds, self._types)]
+        return columns + [("text", ["1"] * frame.rows, None)] * self._constant
+
     def _write(self, path, frame, targets, rows, weights):
-        """The lines of these rows: label, columns, a constant where no column is of categories, and the weight if the model
-        has weights."""
-        columns = [column.texts(kind) for column, kind in zip(frame.columns, self._kinds)]
-        if self._constant:
-            columns.append(["1"] * frame.rows)
-        columns.insert(0, [str(target) for target in targets.tolist()])
+        """The lines of these rows: label, columns, and the weight if the model has weights."""
+        columns = [("int64", np.ascontiguousarray(targets, np.int64), None)] + self._native_columns(frame)
         if self._weighted:
-            columns.append(["1"] * frame.rows if weights is None else [repr(weight) for weight in weights.tolist()])
-        if len(rows) != frame.rows:
-            columns = [[column[row] for row in rows] for column in columns]
-        write_csv(path, columns)
+            weights = np.ones(frame.rows) if weights is None else weights
+            columns.append(("float64", np.ascontiguousarray(weights, np.float64), None))
+        _native.write_table(path, columns, np.ascontiguousarray(rows, np.int64))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -379,6 +395,19 @@ def _stratified(targets, share, random):
         rows = np.flatnonzero(targets == target)
         held[random.permutation(rows)[:max(1, round(share * len(rows)))]] = True
     return held
+
+
+def _words_of_frame(message, tables):
+    """Of an error about a file of lines, {path: (name of the table, its rows)}: the row and the column of the table."""
+    found = re.match(r"(?P<path>.*?):(?P<line>\d+): (?P<words>.*)", message, re.DOTALL)
+    if not found or found["path"] not in tables:
+        return message
+    what, rows = tables[found["path"]]
+    with open(found["path"], encoding="utf-8", newline="") as file:
+        lines, row = csv.reader(file), 0
+        while next(lines, None) is not None and lines.line_num < int(found["line"]):
+            row += 1
+    return f"{what}: row {rows[row]}: " + re.sub(r"column \d+ \((.*?)\): ", r"column \1: ", found["words"])
 
 
 def _read_files(folder):

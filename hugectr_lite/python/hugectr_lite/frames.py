@@ -1,15 +1,17 @@
-"""Tables of a caller as columns of text: DataFrames of pandas and polars, tables of pyarrow, dicts of arrays, arrays of
-numbers. Only methods are called that these objects have; none of the packages is imported.
+"""Tables of a caller as typed columns: DataFrames of pandas and polars, tables of pyarrow, dicts of arrays, arrays of numbers.
+Only methods are called that these objects have; none of the packages is imported.
 
-A column is of numbers or of categories. Texts, booleans and Python's None are categories; missing values (NaN, None, null,
-pandas' NA) have the empty text, which csv_prep takes for missing as well."""
-import csv
+A column has the type of its values. Missing values are NaN, None, null, NaT and pandas' NA, in columns of every type. What a
+value is as a category is decided in C++ (tools/csv/category_type.h), where the values go as they are."""
 import datetime
+import decimal
 
 import numpy as np
 
-NUMBER, CATEGORY, EMPTY = "numbers", "text", "no value"  # kinds of a column; EMPTY fits all
-DATE = "date"  # of datetime64 or Python's dates; as a kind of texts() followed by a format, "date %Y-%m-%d"
+INTEGER, NUMBER, BOOLEAN, TEXT = "integer", "number", "boolean", "text"  # types of categorical columns in schemas
+DATE, EMPTY = "date", "no value"  # further types of a column: datetime64 or Python's dates; EMPTY fits all
+NUMBERS, CATEGORY = "numbers", "text"  # what a model takes a column for; or "date " and a format
+_ARRAYS = {"i": np.int64, "u": np.uint64, "b": np.bool_}
 
 
 class Frame:
@@ -38,6 +40,17 @@ class Frame:
         """Names of the columns for messages and schemas: x0, x1, ... where the table has none."""
         return [column.name for column in self.columns]
 
+    def find(self, names):
+        """The number of the column with the first of these names that there is, or None. Raises ValueError where two columns
+        have that name."""
+        for name in names:
+            places = [i for i, found in enumerate(self.names) if found == name]
+            if len(places) > 1:
+                raise ValueError(f"frame: expected one column named {name}, found two, columns {places[0]} and {places[1]}")
+            if places:
+                return places[0]
+        return None
+
 
 def _split(table, what):
     """(names or None, one array a column)"""
@@ -61,14 +74,18 @@ def _split(table, what):
 
 
 class Column:
+    """values: of numbers and booleans as they are, else objects; missing: bool [rows]; type: one of those above;
+    is_category: the table says so (pandas' category, Arrow's dictionary, polars' Categorical and Enum)."""
+
     def __init__(self, values, name, what="X"):
         self.name = name
         self._place = f"{what}: column {name}"
-        self.values, self.missing = _values(values)
+        self.values, self.missing, self.is_category = _values(values)
         if self.values.ndim != 1:
             raise ValueError(f"{self._place}: expected one value a row, found the shape {self.values.shape}")
-        self.kind = self._kind()
-        if self.kind == NUMBER and self.values.dtype.kind == "f":
+        self.found = getattr(values, "dtype", self.values.dtype)  # for messages
+        self.type = self._type()
+        if self.values.dtype.kind == "f":
             infinite = np.isinf(self.values)
             if infinite.any():
                 raise ValueError(f"{self._place}: expected finite numbers, found infinity in row {int(infinite.argmax())}")
@@ -76,49 +93,70 @@ class Column:
     def __len__(self):
         return len(self.values)
 
-    def _kind(self):
+    @property
+    def is_number(self):
+        """True if it is a feature of numbers where nobody says that it is a category."""
+        return self.type in (INTEGER, NUMBER) and not self.is_category
+
+    @property
+    def category_type(self):
+        """The type for a schema. Floats that are whole are integers: pandas makes floats of integers where one is missing."""
+        if self.type == NUMBER and self.values.dtype.kind == "f":
+            present = self.values[~self.missing]
+            return INTEGER if (present == np.trunc(present)).all() else NUMBER
+        return TEXT if self.type == EMPTY else self.type
+
+    def _type(self):
         kind = self.values.dtype.kind
-        if kind in "iuf":
-            return NUMBER
-        if kind in "bUS":
-            return CATEGORY
-        if kind == "M":
-            return DATE
+        if kind in "iufbM":
+            return {"f": NUMBER, "b": BOOLEAN, "M": DATE}.get(kind, INTEGER)
+        if kind in "US":
+            return TEXT
         if kind != "O":
             raise TypeError(f"{self._place}: expected numbers, text or booleans, found {self.values.dtype}")
-        present = self.values[~self.missing]
-        if len(present) and all(isinstance(value, datetime.date) for value in present):
-            return DATE
-        wrong = [value for value in present if not isinstance(value, (str, bytes, bool, int, float, np.generic))]
-        if wrong:
+        present = self.values[~self.missing].tolist()
+        kinds = {_kind_of(value) for value in present}
+        if None in kinds:
+            wrong = next(value for value in present if _kind_of(value) is None)
             joined = "; several values are one text with a separator between them (\"|\".join(values))"
             raise TypeError(f"{self._place}: each value (argument must be a string or a number): expected a string or a "
-                            f"number, found {type(wrong[0]).__name__}{joined if hasattr(wrong[0], '__len__') else ''}")
-        if not len(present):
-            return EMPTY
-        return NUMBER if all(_is_number(value) for value in present) else CATEGORY
+                            f"number, found {type(wrong).__name__}{joined if hasattr(wrong, '__len__') else ''}")
+        if DATE in kinds and len(kinds) > 1:
+            raise TypeError(f"{self._place}: expected values of one type, found dates and others")
+        if kinds == {INTEGER, NUMBER}:
+            return NUMBER
+        return kinds.pop() if len(kinds) == 1 else TEXT if kinds else EMPTY
 
-    def texts(self, kind):
-        """A list of str; "" where a value is missing. Dates have the format of a kind "date %Y-%m-%d"; text there is taken as
-        it is. Raises ValueError or TypeError if the column is not of that kind."""
-        if self.kind == DATE:
-            texts = self._dates(kind)
-        elif kind == CATEGORY or kind.startswith(DATE):
-            texts = [_category(value) for value in self.values.tolist()]
-        elif self.kind == CATEGORY:
+    def native(self, kind, category_type=""):
+        """The column as _native takes it, (kind, values, missing), for a model that takes it for `kind`, and its categories
+        for `category_type`. Raises ValueError and TypeError if it is not of that kind."""
+        missing = np.ascontiguousarray(self.missing) if self.missing.any() else None
+        if self.type == EMPTY:
+            return "text", [None] * len(self), None
+        if self.type == DATE:
+            return "text", self._dates(kind), missing
+        if kind == NUMBERS and self.type not in (INTEGER, NUMBER):
             row = int((~self.missing).argmax())
-            raise ValueError(f"{self._place}: expected numbers, found {self.values.dtype}: {self.values[row]!r} in row {row}")
-        elif self.values.dtype.kind == "O":
-            texts = [_number(value) if not absent else "" for value, absent in zip(self.values, self.missing)]
-        else:
-            texts = self.values.astype(str).tolist()  # the shortest that reads back as the same number
-        for row in np.flatnonzero(self.missing):
-            texts[row] = ""
-        return texts
+            raise ValueError(f"{self._place}: expected numbers, found {self.found}: {self.values[row]!r} in row {row}")
+        if self.type == BOOLEAN and category_type == TEXT:
+            raise TypeError(f"{self._place}: expected text, as in the training data, found {self.found}")
+        if self.type == BOOLEAN and not category_type:  # of models of earlier versions
+            return "text", [str(bool(value)) for value in self.values.tolist()], missing
+        kind = self.values.dtype.kind
+        if kind == "O" and self.type in (NUMBER, BOOLEAN):
+            filled = np.array([0 if absent else value for value, absent in zip(self.values, self.missing)], object)
+            dtype = np.float64 if self.type == NUMBER else np.bool_
+            return dtype.__name__.rstrip("_"), filled.astype(dtype), missing
+        if kind == "f":
+            values = self.values.astype(np.float64 if self.values.dtype.itemsize > 4 else np.float32)
+            return values.dtype.name, np.ascontiguousarray(values), missing
+        if kind in _ARRAYS:
+            return np.dtype(_ARRAYS[kind]).name, np.ascontiguousarray(self.values, _ARRAYS[kind]), missing
+        return "text", [None if absent else _text(value) for value, absent in zip(self.values.tolist(), self.missing)], None
 
     def expect_no_date(self):
-        if self.kind == DATE:
-            raise TypeError(f"{self._place}: expected numbers, text or booleans, found {self.values.dtype}: a date needs a format")
+        if self.type == DATE:
+            raise TypeError(f"{self._place}: expected numbers, text or booleans, found {self.found}: a date needs a format")
 
     def _dates(self, kind):
         if not kind.startswith(DATE):
@@ -136,32 +174,61 @@ class Column:
 
 
 def _values(values):
-    """(array, where values are missing)"""
+    """(array, where values are missing, whether the table calls it a category)"""
+    if hasattr(values, "cat") and hasattr(values, "iloc"):  # pandas' category: values of the type of its categories
+        categories, missing, _ = _values(values.cat.categories.to_series())
+        codes = values.cat.codes.to_numpy()
+        if not len(categories):
+            return np.full(len(codes), None, object), codes < 0, True
+        return categories[codes], (codes < 0) | missing[codes], True
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):  # pandas
         missing, kind = values.isna().to_numpy(), getattr(values.dtype, "kind", "O")
-        if hasattr(values, "cat") or kind not in "iufbmM":
-            return values.astype(object).to_numpy(), missing
-        return (values.fillna(0) if missing.any() and kind in "iub" else values).to_numpy(), missing
-    if hasattr(values, "fill_null"):  # polars
-        missing = values.is_null().to_numpy()
-        if values.dtype.is_integer() and missing.any():
-            return values.fill_null(0).to_numpy(), missing
-        if not (values.dtype.is_float() or values.dtype.is_integer() or values.dtype.is_temporal()):
-            return _objects(values.to_list()), missing
-        array = values.to_numpy()
-    elif hasattr(values, "to_pylist"):  # pyarrow
+        if kind == "f":
+            return values.to_numpy(dtype=_float_of(values.dtype), na_value=np.nan), missing, False
+        if kind not in "iubmM":
+            return values.astype(object).to_numpy(), missing, False
+        if missing.any() and kind in "iub":
+            values = values.fillna(kind != "b" and 0)
+        return values.to_numpy(dtype=np.bool_) if kind == "b" else values.to_numpy(), missing, False
+    if hasattr(values, "to_pylist"):  # pyarrow
+        kind = str(values.type)
+        if kind.startswith(("int", "uint", "bool")):
+            missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False))
+            filled = values.fill_null(False if kind == "bool" else 0)
+            return np.asarray(filled.to_numpy(zero_copy_only=False)), missing, False
+        if kind in ("float", "double", "halffloat"):
+            array = np.asarray(values.to_numpy(zero_copy_only=False))
+            return array, np.isnan(array), False
         array = _objects(values.to_pylist())
-    else:
-        array = np.asarray(values)
-        if array.dtype.kind in "US" and not hasattr(values, "dtype"):
-            array = _objects(values)
+        return array, _no_value(array), kind.startswith("dictionary")
+    if hasattr(values, "fill_null"):  # polars
+        missing, dtype = values.is_null().to_numpy(), values.dtype
+        if dtype.is_integer() or str(dtype) == "Boolean":
+            return values.fill_null(0 if dtype.is_integer() else False).to_numpy(), missing, False
+        if dtype.is_float():
+            array = values.to_numpy()
+            return array, np.isnan(array), False
+        if dtype.is_temporal():
+            return values.to_numpy(), missing, False
+        return _objects(values.to_list()), missing, str(dtype).startswith(("Categorical", "Enum"))
+    array = np.asarray(values)
+    if array.dtype.kind in "US" and not hasattr(values, "dtype"):
+        array = _objects(values)
     if array.dtype.kind == "f":
-        return array, np.isnan(array)
+        return array, np.isnan(array), False
     if array.dtype.kind == "M":
-        return array, np.isnat(array)
+        return array, np.isnat(array), False
     if array.dtype.kind == "O":
-        return array, np.array([value is None or value != value for value in array.tolist()], bool)
-    return array, np.zeros(array.shape, bool)
+        return array, _no_value(array), False
+    return array, np.zeros(array.shape, bool), False
+
+
+def _float_of(dtype):
+    return np.float32 if getattr(dtype, "itemsize", 8) <= 4 else np.float64
+
+
+def _no_value(array):
+    return np.array([value is None or value != value for value in array.ravel().tolist()], bool).reshape(array.shape)
 
 
 def _objects(values):
@@ -177,25 +244,23 @@ def _moment(date):
     return datetime.datetime(date.year, date.month, date.day)
 
 
-def _is_number(value):
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+def _kind_of(value):
+    """The type of a value, or None if no column can have it."""
+    if isinstance(value, (bool, np.bool_)):
+        return BOOLEAN
+    if isinstance(value, (int, np.integer)):
+        return INTEGER
+    if isinstance(value, (float, np.floating, decimal.Decimal)):
+        return NUMBER
+    if isinstance(value, (str, bytes)):
+        return TEXT
+    return DATE if isinstance(value, (datetime.date, np.datetime64)) else None
 
 
-def _number(value):
-    return str(value if isinstance(value, (int, np.integer)) else float(value))
-
-
-def _category(value):
-    """A whole number has the same text whatever its type, since pandas makes floats of integers in a column with a missing one."""
+def _text(value):
+    """Of a value of a column of texts and others: a whole number has the same text whatever its type."""
     if isinstance(value, bytes):
         return value.decode()
-    return str(int(value)) if isinstance(value, (float, np.floating)) and float(value).is_integer() else str(value)
-
-
-def write_csv(path, columns, separator=",", header=None):
-    """columns: lists of str. Lines end in CRLF, because the csv module quotes just the line ends that it writes."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter=separator, lineterminator="\r\n")
-        if header is not None:
-            writer.writerow(header)
-        writer.writerows(zip(*columns))
+    if isinstance(value, (float, np.floating)) and float(value).is_integer():
+        return str(int(value))
+    return str(value)

@@ -1,6 +1,7 @@
-"""What a preparation says to Python: the tokens of a table's rows, and the lines of text that it would read."""
+"""What a preparation says to Python: the tokens of a table's rows, and the columns that it would read."""
 import json
 import os
+import re
 import warnings
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from . import _native
 from ._native import ConfigError, DataError
 from .arrays import MANY
-from .frames import CATEGORY, NUMBER, Frame, write_csv
+from .frames import CATEGORY, NUMBERS, Frame
 
 OTHER = None  # the token of the row for missing, rare and unseen categories
 
@@ -34,61 +35,71 @@ def embeddings(native, weights, column, layer):
     return [known[i] if i < len(known) else OTHER for i in ids.tolist()], np.array(vectors)
 
 
-def inputs_of(schema):
-    """{number or header name of a column of the lines: ([names for it, the schema's first], kind as Column.texts() takes it)},
-    those of numbers first. A column that is a number here and text there is text, one with a date a date."""
-    inputs = {}
-    for name, place, kind in _native.csv_inputs(json.dumps(schema)):
-        name = str(place) if name == f"column {place}" else name
-        names, before = inputs.get(place, ([name, place] if isinstance(place, str) and name != place else [name], NUMBER))
-        ranks = {NUMBER: 0, CATEGORY: 1}
-        inputs[place] = names + [name] * (name not in names), max(before, kind, key=lambda k: ranks.get(k, 2))
+class Input:
+    """A column that a model reads. names: those that it may have in a table, the best first; kind: as Column.native() takes it,
+    that of categories where it is a number in one feature and a category in another; type: of the categories."""
+
+    def __init__(self, names, kind, category_type):
+        self.names, self.kind, self.type = names, kind, category_type
+
+    def native(self, column):
+        return column.native(self.kind, self.type)
+
+
+def inputs_of(uses):
+    """{place among the columns of the training file: Input} of what _native says of a schema, those of numbers first."""
+    ranks, inputs = {NUMBERS: 0, CATEGORY: 1}, {}
+    for names, place, kind, category_type in uses:
+        found = inputs.setdefault(place, Input([], kind, category_type))
+        found.names += [name for name in names if name not in found.names]
+        found.kind = max(found.kind, kind, key=lambda k: ranks.get(k, 2))
+        found.type = found.type or category_type
     return inputs
 
 
-class FrameText:
-    """How the rows of a DataFrame become the lines that csv_prep's schema describes."""
+class TableText:
+    """What csv_prep's schema says of the columns, for tables that have them by name.
 
-    def __init__(self, folder):
-        path = os.path.join(folder, "manifest.json")
-        with open(path, encoding="utf-8") as file:
+    inputs: as inputs_of(); header: names of the columns of the training file, or []; label: the schema's block."""
+
+    def __init__(self, native, folder):
+        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
-        if not manifest["tool"].startswith("csv_prep"):
-            raise DataError(f"{path}: expected a preparation by csv_prep, whose columns have names; found {manifest['tool']}")
+        self.inputs = inputs_of(native.table_inputs)
+        self.width = native.table_width
         schema = manifest["options"]["schema"]
-        self.inputs = inputs_of(schema)
-        self.header, self.separator = schema.get("header", False), schema.get("separator", ",")
-        self.trim = schema.get("trim", False)
-        self.label = schema["label"]
-        self.weight = schema.get("weight")
-        self.columns = [(name, place, NUMBER if kind == NUMBER else CATEGORY)
-                        for place, ((name, *_), kind) in self.inputs.items()]
+        self.header = manifest["features"].get("header", [])
+        self.separator, self.trim, self.label = schema.get("separator", ","), schema.get("trim", False), schema["label"]
+        comment = schema.get("comment", [])
+        self.comment = tuple([comment] if isinstance(comment, str) else comment)
 
-    def write(self, table, path):
-        """Writes the lines, with a label and a weight that do not count. Returns how many."""
+    def columns(self, table):
+        """The columns of a table as _native takes them. Raises DataError, ValueError and TypeError."""
         frame = Frame(table, "frame")
         if frame.names is None:
-            expected = ", ".join(names[0] for names, _ in self.inputs.values())
+            expected = ", ".join(input.names[0] for input in self.inputs.values())
             raise DataError(f"frame: expected columns with names ({expected}), found none")
-        missing = [names[0] for names, _ in self.inputs.values() if not set(names) & set(frame.names)]
+        places = {place: frame.find(input.names) for place, input in self.inputs.items()}
+        missing = [self.inputs[place].names[0] for place, found in places.items() if found is None]
         if missing:
             raise DataError(f"frame: expected the columns of the training data, found none named {', '.join(missing)}")
-        found = {place: next(name for name in names if name in frame.names) for place, (names, _) in self.inputs.items()}
-        texts = {place: frame.columns[frame.names.index(found[place])].texts(kind)
-                 for place, (_, kind) in self.inputs.items()}
-        texts[self.label["column"]] = ["0" if self.label.get("real") else str(self.label["positive"][0])] * frame.rows
-        if self.weight:
-            texts[self.weight["column"]] = ["1"] * frame.rows
-        if self.header:
-            write_csv(path, texts.values(), self.separator, header=list(texts))
-        else:
-            width = 1 + max(texts)
-            write_csv(path, [texts.get(i, [""] * frame.rows) for i in range(width)], self.separator)
-        return frame.rows
+        return self.placed({place: self.inputs[place].native(frame.columns[found]) for place, found in places.items()})
+
+    def placed(self, columns):
+        """A list of all columns of the training file, of which these are there."""
+        return [columns.get(place, ("none", None, None)) for place in range(self.width)]
 
 
-def warn_if_unknown(names, present, unknown):
+def score(native, columns):
+    """native.predict_table(), whose errors name the columns of a frame by their names alone."""
+    try:
+        return native.predict_table(columns)
+    except DataError as error:
+        raise DataError(re.sub(r"column \d+ \((.*?)\): ", r"column \1: ", str(error))) from None
+
+
+def warn_if_unknown(names, present, unknown, what="frame"):
     """Warns of columns without a single known category."""
     columns = [name for name, there, not_known in zip(names, present, unknown) if not_known == there >= MANY]
     if columns:
-        warnings.warn(f"frame: {', '.join(columns)}: no value is one that the model was trained on", stacklevel=3)
+        warnings.warn(f"{what}: {', '.join(columns)}: no value is one that the model was trained on", stacklevel=3)

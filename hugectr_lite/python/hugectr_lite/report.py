@@ -11,72 +11,70 @@ import csv
 import gzip
 import os
 import sys
-import tempfile
 
 import numpy as np
 
 from . import Error, Predictor, __version__, arrays
 from . import score_metrics as metrics
 from ._native import ConfigError, DataError
-from .frames import NUMBER, write_csv
-from .prepared import FrameText
+from .frames import NUMBERS
+from .prepared import TableText
 from .report_page import page
 
 _SLICES = 12  # of a column: its most frequent values
 
 
 class Lines:
-    """The fields of a text file, by column of the schema. label: float64 [n]; columns: {name: (place, kind)}."""
+    """The fields of a text file. label: float64 [n]; columns: {name: (place in the training file, kind)}; fields: {place: texts}."""
 
     def __init__(self, path, text, trim):
-        self.text = text
+        self._text = text
         with open(path, "rb") as file:
             opened = gzip.open if file.read(2) == b"\x1f\x8b" else open
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            rows = [row for row in csv.reader(file, delimiter=text.separator) if len(row) > 1 or "".join(row).strip()]
+            rows = [row for row in csv.reader(file, delimiter=text.separator)
+                    if (len(row) > 1 or "".join(row).strip()) and not row[0].startswith(text.comment)]
         if trim:
             rows = [[field.strip() for field in row] for row in rows]
-        self.header = rows.pop(0) if text.header else None
+        header = rows.pop(0) if text.header else []
         if not rows:
             raise DataError(f"{path}: expected lines with labels, found none")
         if len({len(row) for row in rows}) > 1:
             raise DataError(f"{path}: expected lines of one width, found {sorted({len(row) for row in rows})} columns")
-        self.fields = [list(column) for column in zip(*rows)]
-        self.columns = {str(name): (self._place(place, path), kind) for name, place, kind in text.columns}
+        self._fields = [list(column) for column in zip(*rows)]
+
+        def fields_of(column):
+            """Of a column of the training file: by its name where it has one."""
+            name = column if isinstance(column, str) else text.header[column] if text.header else None
+            if name is not None and name not in header:
+                raise DataError(f"{path}:1: expected a column {name}, found {', '.join(header)}")
+            return self._fields[column if name is None else header.index(name)]
+
+        self.columns = {input.names[-1]: (place, input.kind) for place, input in text.inputs.items()}
+        self.fields = {place: fields_of(place) for place in text.inputs}
         if text.label.get("real"):
             raise DataError(f"{path}: expected a model of labels of two classes, found one of real labels")
         positive = set(text.label["positive"])
-        self.label = np.array([field in positive for field in self.fields[self._place(text.label["column"], path)]], float)
+        self.label = np.array([field in positive for field in fields_of(text.label["column"])], float)
 
-    def _place(self, column, path):
-        if isinstance(column, int):
-            return column
-        if column not in self.header:
-            raise DataError(f"{path}:1: expected a column {column}, found {', '.join(self.header)}")
-        return self.header.index(column)
-
-    def write(self, path, place=None, order=None):
-        """The lines; those of one column in another order."""
-        fields = list(self.fields)
-        if place is not None:
-            fields[place] = [fields[place][row] for row in order]
-        write_csv(path, fields, self.text.separator, self.header)
+    def native(self, place=None, order=None):
+        """The columns as _native takes them; those of one place in another order."""
+        columns = {at: ("text", fields if at != place else [fields[row] for row in order], None)
+                   for at, fields in self.fields.items()}
+        return self._text.placed(columns)
 
 
 class Model:
-    """Scores and counts of unknown values of lines. `folder` is for files of lines."""
+    """Scores and counts of unknown values of lines."""
 
-    def __init__(self, options, folder):
-        self._folder = folder
+    def __init__(self, options):
         self._predictor = Predictor(options.model, threads=options.threads, device=options.device)._predictor
-        self.text = FrameText(self._predictor.open_preparation(options.prepared or "", True))
+        self.text = TableText(self._predictor, self._predictor.open_preparation(options.prepared or "", True))
         self.categories = self._predictor.column_names["keys"]
 
     def score(self, lines, place=None, order=None):
         """(scores float64 [n], present values of each categorical column, unknown ones)"""
-        path = os.path.join(self._folder, "lines.csv")
-        lines.write(path, place, order)
-        scores, present, unknown = self._predictor.predict_text(path)
+        scores, present, unknown = self._predictor.predict_table(lines.native(place, order))
         return arrays.of_native(scores).astype(np.float64), present, unknown
 
 
@@ -98,10 +96,10 @@ def slices(lines, score, column):
         raise ConfigError(f"--slice: expected a column ({', '.join(lines.columns)}), found {column}")
     place, kind = lines.columns[column]
     values = np.array(lines.fields[place], object)
-    if kind == NUMBER:
+    if kind == NUMBERS:
         values = _quarters(values)
     names, counts = np.unique(values.astype(str), return_counts=True)
-    order = np.argsort(-counts, kind="stable")[:_SLICES] if kind != NUMBER else range(len(names))
+    order = np.argsort(-counts, kind="stable")[:_SLICES] if kind != NUMBERS else range(len(names))
     rows = []
     for name in names[list(order)]:
         there = values == name
@@ -126,13 +124,11 @@ def _quarters(texts):
     return np.array(["" if np.isnan(x) else names[g] for g, x in zip(group, numbers)], object)
 
 
-def report(options, folder):
+def report(options):
     """The numbers of the page, a dict."""
-    model = Model(options, folder)
+    model = Model(options)
     lines = Lines(options.input, model.text, model.text.trim)
     score, present, unknown = model.score(lines)
-    if len(score) != len(lines.label):
-        raise DataError(f"{options.input}: expected a score for each of {len(lines.label)} lines, found {len(score)}")
     area = metrics.auc_interval(lines.label, score)
     if area is None:
         raise DataError(f"{options.input}: expected labels of both classes, found one class")
@@ -166,8 +162,7 @@ def main(arguments=None):
     if options.repeats < 1:
         parser.error(f"--repeats: expected 1 or more, found {options.repeats}")
     try:
-        with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
-            text = page(report(options, folder))
+        text = page(report(options))
         with open(options.out + ".tmp", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(options.out + ".tmp", options.out)

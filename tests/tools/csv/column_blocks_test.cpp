@@ -113,6 +113,7 @@ TEST_CASE("a column has the missing texts of all columns, then its own") {
   CHECK(column.own_missing == BlockTexts{"-1", "?"});
   CHECK(number_of(R"({"column": 1, "missing": "none"})").column.missing == BlockTexts{"none"});
   CHECK(number_of(R"({"column": 1})", rules).column.missing == rules.missing);
+  CHECK(column.missing_numbers == std::vector<double>{-1});
   CHECK(slots_of_blocks({R"({"column": 1, "missing": "x"})"}, rules).at(0).column.missing ==
         BlockTexts{"?", "NA", "x"});
 }

@@ -33,11 +33,23 @@ double skewness_by_definition(const std::vector<double>& numbers) {
 
 }  // namespace
 
-TEST_CASE("texts that stand for no value are spelled as they are listed") {
-  for (const char* text : {"?", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null", "None", "\\N"})
-    CHECK(is_missing_spelling(text));
-  for (const char* text : {"", "na", "Null", "none", "NA ", " ?", "-", "0", "??", "\\n", "N"})
-    CHECK_FALSE(is_missing_spelling(text));
+TEST_CASE(
+    "the type of categories is what all values are, as far as spelling does not tell them apart") {
+  using Fields = std::vector<std::string>;
+  for (const Fields& fields :
+       {Fields{"6", "", "-12", "NA"}, Fields{"6.0", "100000.0", "7"}, Fields{"1e+05", "123456"},
+        Fields{"0", "1"}, Fields{"100000000000000000000"}})
+    CHECK(facts_of(fields).type() == CategoryType::kInteger);
+  for (const Fields& fields : {Fields{"true", "false"}, Fields{"True", "", "True"},
+                               Fields{"TRUE", "1", "0"}, Fields{"1.0", "False"}})
+    CHECK(facts_of(fields).type() == CategoryType::kBoolean);
+  for (const Fields& fields : {Fields{"0.5", "2", "-1.25"}, Fields{"1.50", "2.00", "0.25"},
+                               Fields{"1e-07", "3"}, Fields{"2.5", ""}, Fields{"3.0", "0.25"}})
+    CHECK(facts_of(fields).type() == CategoryType::kNumber);
+  for (const Fields& fields :
+       {Fields{"1.1", "1.10"}, Fields{"007", "12"}, Fields{"1e5", "12"}, Fields{"true", "2"},
+        Fields{"true", "x"}, Fields{"5", "x"}, Fields{"", "NA"}, Fields{"inf", "1"}, Fields{}})
+    CHECK(facts_of(fields).type() == CategoryType::kText);
 }
 
 TEST_CASE("a column without rows or without values is neither numeric nor coded") {

@@ -82,6 +82,15 @@ struct Prepared {
 using Texts = std::vector<std::string>;
 using Numbers = std::vector<float>;
 
+TEST_CASE("a number that stands for no value does so in every spelling") {
+  const Prepared prepared(R"({"column": 1, "missing": "-999.0"})",
+                          R"({"column": 2, "missing": ["-1", "x"]})",
+                          "1,5,-1.0\n0,-999,7\n1,-9.99e2,-1\n0,-999.0,7.0\n1,-998,x\n0,1,8\n");
+  csv_prep(prepared.options);
+  CHECK(prepared.numbers(3) == Numbers{5, 0, 0, 0, -998, 1});
+  CHECK(prepared.tokens(3) == Texts{"", "7", "", "7", "", "8"});
+}
+
 TEST_CASE("several texts may stand for no value, for all columns or for one", "[threads]") {
   const Prepared prepared(R"({"column": 1, "missing": ["-1", "none"]})", R"({"column": 2})",
                           "1,5,x\n0,?,NA\n1,-1,-1\n0,none,?\n1,,\n0,7,none\n",
