@@ -349,6 +349,7 @@ static void load_file(const WeightsFile& from, std::span<const TensorRef> tensor
   if (from.sum && found.xxh3_64 != from.sum->xxh3_64)
     raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
                      file.name(), from.sum->digits(), found.digits());
+  if (!from.sum) file.expect_unchanged();
 }
 
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
@@ -374,7 +375,7 @@ WeightsFile weights_in(const std::string& model, Which which) {
   return weights_in(model, read_manifest(model), which);
 }
 
-static void verify(const ReadFile& file, const FileSum& expected) {
+void verify_weights(const ByteSource& file, const FileSum& expected) {
   Checksum checksum;
   read_pieces(file, [&](auto piece) { checksum.add(piece); });
   const FileSum found = checksum.sum();
@@ -385,15 +386,11 @@ static void verify(const ReadFile& file, const FileSum& expected) {
         file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
 }
 
-void verify_weights(const WeightsFile& weights) {
-  if (weights.sum) verify(ReadFile(weights.path), *weights.sum);
-}
-
 std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta) {
   if (!has_best(meta)) return nullptr;
   const WeightsFile best = weights_in(dir, meta);
   auto file = std::make_unique<ReadFile>(best.path);
-  verify(*file, *best.sum);
+  verify_weights(*file, *best.sum);
   return file;
 }
 

@@ -130,8 +130,8 @@ WeightsFile weights_in(const std::string& model, Which which = Which::kBest);
 WeightsFile weights_in(const std::string& dir, const CheckpointMeta& meta,
                        Which which = Which::kBest);
 
-// Reads the file, and throws DataError if its size or checksum is not that of its manifest.
-void verify_weights(const WeightsFile& weights);
+// Reads a file of weights, and throws DataError if its size or checksum is not that of its manifest.
+void verify_weights(const ByteSource& file, const FileSum& expected);
 
 // The best weights in a checkpoint, whose manifest is `meta`, or null where it has none. Throws
 // DataError when they are not as they were saved.
@@ -155,7 +155,7 @@ std::string trained_on(const std::string& model);
 FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors,
                      const std::string& trained_on = "");
 // Reads all tensors of a file; names and shapes must agree exactly, and the sum where there is one:
-// else DataError.
+// else DataError. Where there is none, FileError for a file that changes meanwhile.
 void load_weights(const WeightsFile& weights, std::span<const TensorRef> tensors);
 
 }  // namespace hlite::checkpoint

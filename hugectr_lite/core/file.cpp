@@ -50,11 +50,10 @@ FileDescriptor::~FileDescriptor() {
 ReadFile::ReadFile(std::string path)
     : path_(std::move(path)), fd_(open_retrying(path_.c_str(), O_RDONLY)) {
   if (fd_.get() < 0) raise<FileError>("{}: cannot open: {}", path_, reason(errno));
-  struct stat status {};
-  if (fstat(fd_.get(), &status) != 0)
+  if (fstat(fd_.get(), &opened_) != 0)
     raise<FileError>("{}: cannot find its size: {}", path_, reason(errno));
-  if (S_ISDIR(status.st_mode)) raise<FileError>("{}: cannot open: it is a directory", path_);
-  size_ = status.st_size;
+  if (S_ISDIR(opened_.st_mode)) raise<FileError>("{}: cannot open: it is a directory", path_);
+  size_ = opened_.st_size;
 }
 
 void ReadFile::read(int64_t offset, std::span<std::byte> out) const {
@@ -65,9 +64,12 @@ void ReadFile::read(int64_t offset, std::span<std::byte> out) const {
         pread(fd_.get(), out.data(), std::min(out.size(), kMaxPerCall), static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_read(path_, bytes, offset, reason(errno));
-    if (got == 0)
+    if (got == 0) {
+      struct stat now {};
+      if (fstat(fd_.get(), &now) == 0) at = std::min<int64_t>(at, now.st_size);
       fail_read(path_, bytes, offset,
                 fmt::format("the file ends at {} (it had {} bytes when it was opened)", at, size_));
+    }
     at += got;
     out = out.subspan(static_cast<size_t>(got));
   }
@@ -75,6 +77,20 @@ void ReadFile::read(int64_t offset, std::span<std::byte> out) const {
 
 void ReadFile::will_need(int64_t offset, int64_t bytes) const {
   posix_fadvise(fd_.get(), offset, bytes, POSIX_FADV_WILLNEED);
+}
+
+void ReadFile::expect_unchanged() const {
+  struct stat now {};
+  const auto same = [](const timespec& a, const timespec& b) {
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+  };
+  // A copy may bring its own time of writing (cp -p), but not its change time. A name that comes or
+  // goes changes that as well.
+  if (fstat(fd_.get(), &now) == 0 && now.st_size == opened_.st_size &&
+      same(now.st_mtim, opened_.st_mtim) &&
+      (same(now.st_ctim, opened_.st_ctim) || now.st_nlink != opened_.st_nlink))
+    return;
+  raise<FileError>("{}: the file has changed since it was opened", path_);
 }
 
 WriteFile::WriteFile(std::string path, int64_t kept)

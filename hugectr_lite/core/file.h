@@ -12,6 +12,8 @@
 // Between the two renames only final.tmp.old exists: find_replaced() is what a loader opens.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -72,10 +74,16 @@ class ReadFile final : public ByteSource {
   void read(int64_t offset, std::span<std::byte> out) const override;
   // Hints to the kernel that [offset, offset + bytes) is read soon. Never fails.
   void will_need(int64_t offset, int64_t bytes) const;
+  // Throws FileError "<path>: the file has changed since it was opened" where it was written to or
+  // cut short, so that what was read before belongs together only if this returns afterwards. What
+  // takes its name (rename) or removes it changes nothing. Takes about 0.2 us.
+  void expect_unchanged() const;
+  [[nodiscard]] int descriptor() const { return fd_.get(); }
 
  private:
   std::string path_;
   FileDescriptor fd_;
+  struct stat opened_ {};  // what it was when it was opened
   int64_t size_ = 0;
 };
 

@@ -1,7 +1,7 @@
 #include "hugectr_lite/predict/mapped_weights.h"
 
 #include "embedding/tables_spec.h"
-#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 
 namespace hlite::predict {
@@ -15,7 +15,10 @@ DType dtype_of(FloatType type) {
 }  // namespace
 
 MappedWeights::MappedWeights(const std::string& model)
-    : file_(checkpoint::weights_in(model).path), reader_(file_), memory_(file_.name()) {}
+    : weights_(checkpoint::weights_in(model)),
+      file_(weights_.path),
+      memory_(file_),
+      reader_(file_) {}
 
 // Returns the address where the tables of a layer begin, if they follow each other in the file as
 // in memory; else null.
@@ -53,6 +56,20 @@ std::vector<plan::LentMemory> MappedWeights::lend(const trainer::Model& model) {
 
 void MappedWeights::read_others(trainer::Model& model) const {
   reader_.read_others(trainer::weights_to_read(model, file_), lent_);
+  file_.expect_unchanged();
+}
+
+void MappedWeights::expect_unchanged() const {
+  if (lent_.empty()) return;  // everything is in the model's own memory
+  file_.expect_unchanged();
+  if (memory_.has_lost_pages())
+    raise<FileError>("{}: a part of the file cannot be read any more", file_.name());
+}
+
+void MappedWeights::verify() const {
+  if (!weights_.sum) return;
+  file_.expect_unchanged();
+  checkpoint::verify_weights(file_, *weights_.sum);
 }
 
 }  // namespace hlite::predict

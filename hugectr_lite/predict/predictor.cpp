@@ -66,6 +66,14 @@ Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weig
   trainer::weights_changed(model_);
 }
 
+void Predictor::expect_unchanged() const {
+  if (mapped_) mapped_->expect_unchanged();
+}
+
+void Predictor::verify() const {
+  if (mapped_) mapped_->verify();
+}
+
 void Predictor::populate(const std::function<bool()>& stop) const {
   if (!mapped_) return;
   const MappedFile& memory = mapped_->memory();
@@ -75,6 +83,7 @@ void Predictor::populate(const std::function<bool()>& stop) const {
 
 void Predictor::run(const data::HostBatch& batch, trainer::SampleOutputs& outputs) {
   model_.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+  expect_unchanged();
   trainer::append_outputs(model_, batch.size, outputs);
   trainer::check_keys(model_);
 }

@@ -39,11 +39,17 @@ class Predictor {
   Predictor(const config::TrainConfig& config, const ModelWeights& weights,
             const trainer::Options& options);
 
-  // Appends the outputs of a batch of at most batch_size() samples.
+  // Appends the outputs of a batch of at most batch_size() samples. Throws FileError where the file
+  // of mapped weights has changed, and appends none.
   void run(const data::HostBatch& batch, trainer::SampleOutputs& outputs);
   // Maps the pages of weights in a file before a sample needs them, where they take less than half
   // of the memory that is available. May run while run() does; returns early once `stop`.
   void populate(const std::function<bool()>& stop) const;
+  // Throws FileError where run() would. Any thread may call it.
+  void expect_unchanged() const;
+  // Reads the file of mapped weights and throws DataError where its checksum is not that of the
+  // checkpoint's manifest; others were checked when they were read. May run while run() does.
+  void verify() const;
   // trainer::score_of()
   [[nodiscard]] float score_of(float logit) const { return trainer::score_of(model_, logit); }
   // Scores are values, not probabilities (MSELoss).

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "data_reader/data_identity.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -122,6 +123,11 @@ void Scorer::open_preparation(const config::DataConfig& config,
       checkpoint::is_checkpoint(options_.model) ? checkpoint::preparation_in(options_.model) : "";
   if (folder.empty()) return;
   preparation_ = std::make_unique<const tools::Preparation>(folder, tools::Labels::kAbsent);
+  // Another model's may be on its way into the place of this one.
+  const auto trained =
+      data::TrainedOn::parse(checkpoint::trained_on(options_.model), options_.model);
+  data::check_same_data(trained.identity, options_.model, preparation_->manifest().identity(),
+                        preparation_->path(), data::OtherData::kRefuse);
   try {
     text_ = std::make_unique<tools::TextRows>(*preparation_, config, slot_rows);
   } catch (const Error& error) {  // records are served all the same
@@ -130,13 +136,12 @@ void Scorer::open_preparation(const config::DataConfig& config,
 }
 
 std::unique_ptr<Scorer::Loaded> Scorer::load() {
-  // Links are joined with a check of what comes of them.
-  if (options_.verify && options_.delta.empty())
-    checkpoint::verify_weights(checkpoint::weights_in(options_.model));
   auto loaded = std::make_unique<Loaded>(
       predict::prediction_config({options_.run.config}, options_.model, options_.run.overrides,
                                  options_.max_batch),
       options_);
+  predictor_ = &loaded->predictor;
+  if (options_.verify) verify();
   rows_ = std::make_unique<const predict::SampleRows>(loaded->config->data,
                                                       loaded->predictor.slot_rows());
   tasks_ = loaded->predictor.tasks();
@@ -197,8 +202,12 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
     return true;
   });
   std::string failure;
+  int status = 500;
   try {
     evaluate(loaded, jobs);
+  } catch (const FileError& error) {  // ServedModel logs it once
+    failure = error.what();
+    status = 503;
   } catch (const std::exception& error) {
     failure = error.what();
     log::warning("scoring failed: {}", failure);
@@ -207,7 +216,7 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
   const float* logit = loaded.outputs.logits.data();
   for (ScoreJob& job : jobs) {
     if (!failure.empty()) {
-      job.done({.status = 500, .error = failure});
+      job.done({.status = status, .error = failure});
       continue;
     }
     ScoreResult result;

@@ -45,7 +45,7 @@ struct SampleBlock {
   std::vector<uint32_t> keys;  // [size, key columns]
 };
 
-// The result of a request: scores [samples, tasks], or why there are none.
+// The result of a request (503: the file of the weights has changed): scores [samples, tasks], or why there are none.
 struct ScoreResult {
   int status = 200;
   std::string error = {};
@@ -80,6 +80,9 @@ class Scorer {
   [[nodiscard]] bool full();
   // False where the queue is full; `job` is then as it was.
   [[nodiscard]] bool submit(ScoreJob& job);
+  // Predictor's.
+  void expect_unchanged() const { predictor_->expect_unchanged(); }
+  void verify() const { predictor_->verify(); }
   // From now on no batch waits for more samples: none are to come.
   void drain();
 
@@ -105,7 +108,8 @@ class Scorer {
   // Set if the checkpoint has a preparation.
   std::unique_ptr<const tools::Preparation> preparation_;
   std::unique_ptr<tools::TextRows> text_;
-  std::mutex text_mutex_;  // TextRows are one thread's at a time
+  std::mutex text_mutex_;                          // TextRows are one thread's at a time
+  const predict::Predictor* predictor_ = nullptr;  // lives as long as the thread
   int64_t tasks_ = 1;
 
   std::mutex mutex_;

@@ -66,10 +66,11 @@ ServedModel::~ServedModel() {
 std::unique_ptr<LoadedVersion> ServedModel::load_version(const VersionNumber& number,
                                                          bool verify) const {
   ScorerOptions scorer = options_.scorer;
-  scorer.verify &= verify;
+  scorer.verify = verify;
   scorer.model = versions_.model_of(number);
   auto loaded = std::make_unique<LoadedVersion>();
   loaded->number = number;
+  loaded->stamp = versions_.stamp(number);
   loaded->version = number.text();
   std::optional<WeightsIdentity> weights;
   if (number.iteration > 0) {
@@ -133,9 +134,19 @@ void ServedModel::swap_in(std::unique_ptr<LoadedVersion> version) {
 
 ServedModel::Lease ServedModel::current() const {
   const std::lock_guard lock(mutex_);
-  if (!damaged_.empty()) throw RequestError(503, damaged_);
+  if (const std::string reason = why_none(); !reason.empty()) throw RequestError(503, reason);
   ++current_->users;
   return {current_.get(), [](const LoadedVersion* version) { --version->users; }};
+}
+
+std::string ServedModel::why_none() const {
+  if (!damaged_.empty()) return damaged_;
+  try {
+    current_->scorer->expect_unchanged();
+    return {};
+  } catch (const FileError& error) {
+    return error.what();
+  }
 }
 
 void ServedModel::drain() {
@@ -154,13 +165,14 @@ void ServedModel::refuse(const VersionNumber& version, int64_t stamp, const std:
 bool ServedModel::take_newest(const VersionNumber& above) {
   for (const VersionNumber& version : versions_.list()) {
     if (version <= above) return false;
-    // A refused one is tried again once it was replaced.
+    // A refused one is tried again once it was replaced. It may have been written in its place, so
+    // its checksum has to say that it is complete.
     const int64_t stamp = versions_.stamp(version);
-    if (const auto refused = refused_.find(version);
-        refused != refused_.end() && refused->second.stamp == stamp)
-      continue;
+    const auto refused = refused_.find(version);
+    const bool again = refused != refused_.end();
+    if (again && (refused->second.stamp == stamp || !versions_.has_checksum(version))) continue;
     try {
-      swap_in(load_version(version, current_ != nullptr));
+      swap_in(load_version(version, again || (current_ && options_.scorer.verify)));
       const std::lock_guard lock(mutex_);
       refused_.erase(version);
       return true;
@@ -180,24 +192,19 @@ void ServedModel::end_unused() {
   std::erase(retired_, nullptr);
 }
 
-void ServedModel::verify_first() {
-  const VersionNumber first = current_->number;
-  const std::string path = versions_.model_of(first);
-  if (!options_.scorer.verify || first.iteration > 0) return;
-  const int64_t stamp = versions_.stamp(first);
+void ServedModel::check_current(const std::function<void()>& check) {
   try {
-    checkpoint::verify_weights(checkpoint::weights_in(path));
+    check();
   } catch (const std::exception& error) {
-    refuse(first, stamp, error.what());
-    if (versions_.may_grow() && take_newest({})) return;
+    refuse(current_->number, current_->stamp, error.what());
+    if (take_newest({})) return;
     const std::lock_guard lock(mutex_);
     damaged_ = error.what();
   }
 }
 
 void ServedModel::watch() {
-  verify_first();
-  if (!versions_.may_grow()) return;
+  if (options_.scorer.verify) check_current([&] { current_->scorer->verify(); });
   for (;;) {
     std::optional<Command> command;
     {
@@ -209,9 +216,10 @@ void ServedModel::watch() {
         commands_.pop_front();
       }
     }
+    if (damaged_.empty()) check_current([&] { current_->scorer->expect_unchanged(); });
     if (command)
       obey(*command);
-    else if (!pinned_)
+    else if (!pinned_ || !damaged_.empty())
       take_newest();
     end_unused();
   }
@@ -222,6 +230,7 @@ void ServedModel::obey(const Command& command) {
   if (command.version.empty()) {
     pinned_ = false;
     take_newest();
+    failure = damaged_;
   } else if (const auto version = parse_version(command.version); !version) {
     failure = fmt::format("expected the number of a version, found \"{}\"",
                           command.version.substr(0, 64));
@@ -229,7 +238,7 @@ void ServedModel::obey(const Command& command) {
     const int64_t stamp = versions_.stamp(*version);
     try {
       if (current_->version != command.version || !damaged_.empty())
-        swap_in(load_version(*version, true));
+        swap_in(load_version(*version, options_.scorer.verify || refused_.contains(*version)));
       pinned_ = true;
     } catch (const std::exception& error) {
       failure = error.what();
@@ -240,11 +249,9 @@ void ServedModel::obey(const Command& command) {
 }
 
 void ServedModel::load(const std::string& version, std::function<void(const std::string&)> done) {
-  if (!versions_.may_grow())
-    return done(version.empty() || version == "1"
-                    ? ""
-                    : fmt::format("{}: expected a folder of versions 1/, 2/, ..., found one model",
-                                  options_.scorer.model));
+  if (!versions_.may_grow() && !version.empty() && version != "1")
+    return done(fmt::format("{}: expected a folder of versions 1/, 2/, ..., found one model",
+                            options_.scorer.model));
   {
     const std::lock_guard lock(mutex_);
     commands_.push_back({version, std::move(done)});
@@ -257,7 +264,7 @@ std::vector<ServedModel::VersionState> ServedModel::index() const {
   {
     const std::lock_guard lock(mutex_);
     current = current_->version;
-    damaged = damaged_;
+    damaged = why_none();
   }
   if (!versions_.may_grow())
     return {{.version = current, .ready = damaged.empty(), .reason = damaged}};

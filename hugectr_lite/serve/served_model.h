@@ -7,7 +7,10 @@
 // in the log and in index(), and the current one goes on.
 //
 // The first version is served at once, and its checksum is checked meanwhile, as that reads all
-// weights. If it is damaged, an older version takes its place, or requests are refused.
+// weights. If it is damaged, an older version takes its place, or requests are refused. So it is
+// where the file of mapped weights is written to or cut short while it is served: a version gives
+// scores of what it was when it was loaded, or none. Once its checksum is right again, it is loaded
+// again.
 #pragma once
 
 #include <atomic>
@@ -44,6 +47,7 @@ struct RecordedRequest {
 // A version that is in memory.
 struct LoadedVersion {
   VersionNumber number;
+  int64_t stamp = 0;    // VersionList::stamp() from before it was loaded
   std::string version;  // the number as text
   ModelDescription description;
   mutable std::atomic<int64_t> users{0};  // requests that are under way
@@ -60,7 +64,7 @@ class ServedModel {
   ServedModel& operator=(const ServedModel&) = delete;
 
   // The current version, which stays in memory as long as the pointer is held. Throws RequestError
-  // (503) where the only version has turned out to be damaged.
+  // (503) where the only version has turned out to be damaged, or its file has changed.
   using Lease = std::shared_ptr<const LoadedVersion>;
   [[nodiscard]] Lease current() const;
 
@@ -90,12 +94,15 @@ class ServedModel {
                                                             bool verify) const;
   void warm_up(const LoadedVersion& version) const;
   void swap_in(std::unique_ptr<LoadedVersion> version);
+  // Why there is no version to serve; empty: there is one. REQUIRES mutex_.
+  [[nodiscard]] std::string why_none() const;
   // Swaps in the newest version above `above` that is good; false: there is none.
   bool take_newest(const VersionNumber& above);
   bool take_newest() { return take_newest(damaged_.empty() ? current_->number : VersionNumber{}); }
   // `stamp`: the version's, from before it was loaded.
   void refuse(const VersionNumber& version, int64_t stamp, const std::string& reason);
-  void verify_first();
+  // Calls check(), and has another version take the place of the current one where it throws.
+  void check_current(const std::function<void()>& check);
   void watch();
   void obey(const Command& command);
   void end_unused();

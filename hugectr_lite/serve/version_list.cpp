@@ -87,6 +87,10 @@ std::vector<VersionNumber> VersionList::list() const {
   return versions;
 }
 
+bool VersionList::has_checksum(const VersionNumber& number) const {
+  return number.iteration > 0 || checkpoint::is_checkpoint(model_of(number));
+}
+
 int64_t VersionList::stamp(const VersionNumber& number) const {
   // A copy may have the time of writing of what it replaces, but not its change time.
   const auto changed = [](const std::string& path) {
@@ -95,7 +99,12 @@ int64_t VersionList::stamp(const VersionNumber& number) const {
     return status.st_ino + static_cast<uint64_t>(status.st_ctim.tv_sec) * 1'000'000'000 +
            static_cast<uint64_t>(status.st_ctim.tv_nsec);
   };
-  uint64_t sum = changed(model_of(number));
+  const std::string model = model_of(number);
+  uint64_t sum = changed(model);
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(model, error), end; !error && at != end;
+       at.increment(error))
+    sum += changed(at->path().string());
   if (number.iteration > 0)
     for (const int64_t iteration : checkpoint::link_iterations(deltas_))
       if (iteration <= number.iteration) sum += changed(checkpoint::delta_link(deltas_, iteration));

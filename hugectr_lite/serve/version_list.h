@@ -36,7 +36,9 @@ class VersionList {
   [[nodiscard]] std::string model_of(const VersionNumber& number) const;
   [[nodiscard]] std::string link_of(const VersionNumber& number) const;
   [[nodiscard]] const std::string& deltas() const { return deltas_; }
-  // Differs once a folder that the version consists of was replaced.
+  // Returns true if loading a version can tell that its weights are complete.
+  [[nodiscard]] bool has_checksum(const VersionNumber& number) const;
+  // Differs once a folder that the version consists of was replaced, or anything in the model's.
   [[nodiscard]] int64_t stamp(const VersionNumber& number) const;
 
  private:

@@ -382,6 +382,9 @@ TEST_CASE("the best weights of a checkpoint count, where its manifest has some")
   CHECK(weights_in(dir / "best").path == dir / "best");
   CHECK_FALSE(weights_in(dir / "best").sum);
 
+  const auto verify = [](const WeightsFile& file) {
+    verify_weights(ReadFile(file.path), *file.sum);
+  };
   // A file that the manifest does not name is nothing to it.
   fs::copy_file(dir / "best", dir / "last only/best.safetensors");
   for (const Which which : {Which::kBest, Which::kLast}) {
@@ -389,14 +392,13 @@ TEST_CASE("the best weights of a checkpoint count, where its manifest has some")
     CHECK(file.path == dir / "last only/weights.safetensors");
     REQUIRE(file.sum);
     CHECK(file.sum->digits() == read_manifest(dir / "last only").files[0].sum.digits());
-    verify_weights(file);
+    verify(file);
   }
   fs::copy_file(dir / "best", dir / "both/weights.safetensors",
                 fs::copy_options::overwrite_existing);
-  verify_weights(weights_in(dir / "both"));
-  check_contains(
-      message_of<DataError>([&] { verify_weights(weights_in(dir / "both", Which::kLast)); }),
-      {"weights.safetensors: it is damaged"});
+  verify(weights_in(dir / "both"));
+  check_contains(message_of<DataError>([&] { verify(weights_in(dir / "both", Which::kLast)); }),
+                 {"weights.safetensors: it is damaged"});
 }
 
 TEST_CASE("weights are exported to one file and read from it") {

@@ -8,8 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <thread>
 
 #include "hugectr_lite/core/error.h"
@@ -31,6 +34,12 @@ std::vector<std::byte> pattern(size_t n) {
   std::vector<std::byte> bytes(n);
   for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
   return bytes;
+}
+
+// What happens next has other times than what has happened to the file.
+void make_old(const std::string& path) {
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
 void write_file(const std::string& path, std::span<const std::byte> bytes) {
@@ -72,6 +81,8 @@ TEST_CASE("reading past the end names file, bytes and offset") {
   fs::resize_file(path, 10);
   check_contains(message_of<FileError>([&] { file.read(0, out); }),
                  {path, "64 bytes at offset 0", "ends at 10"});
+  check_contains(message_of<FileError>([&] { file.read(50, out); }),
+                 {path, "64 bytes at offset 50", "ends at 10"});
 
   const auto bytes = pattern(10);
   const MemoryBytes memory("memory", bytes);
@@ -80,6 +91,44 @@ TEST_CASE("reading past the end names file, bytes and offset") {
   CHECK(message_of<DataError>([&] { read_text(memory, 9); }) ==
         "memory: expected at most 9 bytes, found 10");
   CHECK(read_text(memory, 10).size() == 10);
+}
+
+TEST_CASE("an open file knows that it was written to or cut, whatever its time of writing says") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "f";
+  const auto changed_by = [&](const std::function<void()>& change) {
+    write_file(path, pattern(100));
+    make_old(path);
+    const ReadFile file(path);
+    file.expect_unchanged();
+    change();
+    try {
+      file.expect_unchanged();
+      return false;
+    } catch (const FileError& error) {
+      CHECK(error.what() == path + ": the file has changed since it was opened");
+      return true;
+    }
+  };
+  const auto overwrite = [&] {
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(50) << "x";
+  };
+  CHECK(changed_by(overwrite));
+  CHECK(changed_by([&] {
+    const auto written = fs::last_write_time(path);
+    overwrite();
+    fs::last_write_time(path, written);
+  }));
+  CHECK(changed_by([&] { fs::resize_file(path, 99); }));
+  CHECK(changed_by([&] { fs::resize_file(path, 101); }));
+  CHECK(changed_by([&] { test::write_text(path, std::string(100, 'x')); }));
+  // Another file of that name, no name, a second one.
+  CHECK_FALSE(changed_by([&] {
+    test::write_text(dir / "other", "x");
+    fs::rename(dir / "other", path);
+  }));
+  CHECK_FALSE(changed_by([&] { fs::remove(path); }));
+  CHECK_FALSE(changed_by([&] { fs::create_hard_link(path, dir / "link"); }));
 }
 
 TEST_CASE("a file is handed over in pieces, in order") {

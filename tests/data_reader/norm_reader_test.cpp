@@ -1,5 +1,9 @@
 #include "data_reader/norm_reader.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
+
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/norm_file.h"
 #include "tests/data_reader/source_checks.h"
@@ -47,6 +51,24 @@ TEST_CASE("a Norm reader goes on anywhere, and ends when it does not repeat", "[
   test::check_starts_and_ends(shape, 101, 8, 1, [&](const SourceOptions& options) {
     return open(shape, list, 8, options);
   });
+}
+
+TEST_CASE("a Norm file that is cut short while it is read is an error with its place",
+          "[threads]") {
+  const test::TemporaryDirectory folder;
+  const NormShape shape{.hotness = {2, 1, 5}};
+  const int64_t n = 200'000;
+  const auto source = open(shape, write_norm_files(folder, shape, {n}), 50);
+  CHECK(next_is(*source, shape, 0, 50));
+  const std::string path = folder / "part0.norm";
+  const auto bytes = std::filesystem::file_size(path);
+  std::filesystem::resize_file(path, bytes - 5);
+  const std::string message = message_of<FileError>([&] {
+    for (int64_t first = 50; first < n; first += 50)
+      if (!next_is(*source, shape, first, 50)) FAIL("another batch at " << first);
+  });
+  check_contains(message, {path + ": cannot read ", " bytes at offset ",
+                           fmt::format("the file ends at {} (it had {}", bytes - 5, bytes)});
 }
 
 TEST_CASE("shards of Norm batches are the whole", "[threads]") {

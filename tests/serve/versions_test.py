@@ -11,7 +11,8 @@ import unittest
 
 import numpy as np
 
-from running_server import Server, ask_on, binary_request, binary_scores, evaluation, make_models, run, wait_until
+from running_server import (Server, ask_on, binary_request, binary_scores, evaluation, json_request, json_scores, make_models,
+                            run, wait_until)
 
 SWAPS = int(os.environ.get("HLITE_SWAPS", 12))
 
@@ -40,6 +41,12 @@ def cut_short(folder):
 
 def without_weights(folder):
     os.remove(os.path.join(folder, "weights.safetensors"))
+
+
+def write_in_place(source, folder, names=("weights.safetensors", "manifest.json")):
+    """As cp does over files that are there."""
+    for name in names:
+        shutil.copyfile(os.path.join(source, name), os.path.join(folder, name))
 
 
 class VersionsTest(unittest.TestCase):
@@ -124,6 +131,79 @@ class VersionsTest(unittest.TestCase):
             self.assertIn("it is damaged", json.loads(answer)["error"])
         with Server("--no-verify", models=("demo=models/2",)) as server:
             self.assertEqual(server.ask("/v2/health/ready")[0], 200)
+
+    def error_of(self, server):
+        status, _, answer = server.score(b"{}")
+        return status, json.loads(answer)["error"]
+
+    def test_weights_written_in_their_place_give_scores_of_one_model_or_none(self):
+        dense, keys, scores = evaluation()
+        whole = [scores.tobytes(), np.load("other.npy").tobytes()]
+        shutil.copytree("ck", "served")
+        with Server("--poll-ms", "10", models=("demo=served",)) as server:
+            stop, failures, seen = threading.Event(), [], [0, 0]
+            headers, body = binary_request(dense, keys)
+
+            def client(_):
+                with server.connection() as connection:
+                    while not stop.is_set() and not failures:
+                        status, found, answer = ask_on(connection, "/v2/models/demo/infer", body, headers)
+                        given = binary_scores(found, answer).tobytes() if status == 200 else b""
+                        if given in whole:
+                            seen[whole.index(given)] += 1
+                        elif status != 503:
+                            failures.append((status, answer))
+
+            def wait_for_scores(model):
+                before = seen[model]
+                wait_until(lambda: failures or seen[model] > before, f"scores of model {model}")
+            threads = [threading.Thread(target=client, args=(i,)) for i in range(3)]
+            for thread in threads:
+                thread.start()
+            try:
+                wait_for_scores(0)
+                for turn in range(10):
+                    write_in_place("ck" if turn % 2 else "other", "served")
+                    wait_for_scores(1 - turn % 2)
+                write_in_place("other", "served", ("weights.safetensors",))  # with the other's manifest
+                wait_until(lambda: failures or self.error_of(server)[0] == 503, "a refusal")
+                os.truncate("served/weights.safetensors", 0)
+                wait_until(lambda: failures or self.error_of(server)[0] == 503, "a refusal")
+                write_in_place("ck", "served")
+                wait_for_scores(0)
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
+            self.assertEqual(failures, [])
+            code, _, err = server.stop()
+            self.assertEqual(code, 0)
+            self.assertIn("model demo: version 1 is refused: served/weights.safetensors: the file has changed", err)
+
+    def test_a_version_whose_file_was_cut_gives_way_to_an_older_one(self):
+        publish("ck", 1)
+        publish("other", 2)
+        with Server("--poll-ms", "10", models=("demo=models",)) as server:
+            self.wait_for(server, "2")
+            os.truncate("models/2/weights.safetensors", 100)
+            wait_until(lambda: self.index(server)["1"]["state"] == "READY", "version 1")
+            self.assertEqual(server.score(json_request(*evaluation()[:2]))[0], 200)
+            self.assertNotEqual(self.index(server)["2"]["reason"], "")
+            self.assertEqual(server.ask("/v2/health/ready")[0], 200)
+
+    def test_exported_weights_that_were_changed_are_loaded_again_on_demand(self):
+        dense, keys, scores = evaluation()
+        shutil.copyfile("ck/weights.safetensors", "weights.safetensors")
+        with Server("--poll-ms", "10", "--config", "config.json", models=("demo=weights.safetensors",)) as server:
+            np.testing.assert_array_equal(json_scores(server.score(json_request(dense, keys))[2]), scores)
+            shutil.copyfile("other/weights.safetensors", "weights.safetensors")
+            status, error = self.error_of(server)
+            self.assertEqual((status, error), (503, "weights.safetensors: the file has changed since it was opened"))
+            wait_until(lambda: self.index(server)["1"]["state"] != "READY", "the index to say so")
+            self.assertEqual(server.ask("/v2/repository/models/demo/load", b"{}")[0], 400)
+            body = json.dumps({"parameters": {"version": "1"}}).encode()
+            self.assertEqual(server.ask("/v2/repository/models/demo/load", body)[0], 200)
+            np.testing.assert_array_equal(json_scores(server.score(json_request(dense, keys))[2]), np.load("other.npy"))
 
     def test_damaged_versions_are_named_and_a_rollback_stays(self):
         publish("ck", 1)

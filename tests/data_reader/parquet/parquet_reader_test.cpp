@@ -1,5 +1,7 @@
 #include "data_reader/parquet/parquet_reader.h"
 
+#include <filesystem>
+
 #include "data_reader/cached_source.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/parquet/parquet_samples.h"
@@ -47,6 +49,23 @@ TEST_CASE("Parquet files are one sequence of batches, however cut into files and
       }
     }
   }
+}
+
+TEST_CASE("a Parquet file that is cut short while it is read is an error with its name",
+          "[threads]") {
+  const test::TemporaryDirectory folder;
+  const NormShape shape{.hotness = {2, 1, 5}};
+  const auto source =
+      open_parquet(shape, write_parquet_files(folder, shape, {3000}, 10), 10, {}, 1);
+  CHECK(next_is(*source, shape, 0, 10));
+  std::string path;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+    if (entry.path().extension() == ".parquet") path = entry.path();
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const std::string message = message_of<DataError>([&] {
+    for (int b = 1; b < 300; ++b) source->next();
+  });
+  check_contains(message, {path, "the file has changed: it had "});
 }
 
 TEST_CASE("a Parquet reader goes on anywhere, and ends when it does not repeat", "[threads]") {

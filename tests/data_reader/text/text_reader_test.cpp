@@ -1,8 +1,11 @@
 // Batches of Criteo's lines against their definition: every field read by itself.
 #include "data_reader/text/text_reader.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
@@ -114,6 +117,22 @@ TEST_CASE("lines become batches, epoch after epoch, on any number of threads", "
             check_rows(source->next(), samples, first, std::min<int64_t>(batch, n - first));
       }
   }
+}
+
+TEST_CASE("a text file that is cut short while it is read is an error with its place",
+          "[threads]") {
+  const test::TemporaryDirectory folder;
+  const std::string path = folder / "a.tsv", text = tools::awkward_rows(3, 700);
+  test::write_text(path, text);
+  const auto source = open(path, 7);
+  CHECK(source->next().size == 7);
+  const auto left = static_cast<int64_t>(text.size() / 2);
+  std::filesystem::resize_file(path, text.size() / 2);
+  const std::string message = message_of<FileError>([&] {
+    for (int b = 1; b < 100; ++b) source->next();
+  });
+  check_contains(message, {path + ": cannot read ", " bytes at offset ",
+                           fmt::format("the file ends at {} (it had {} bytes", left, text.size())});
 }
 
 TEST_CASE("lines are read from any batch on, by shards, to an end, and as many as are wanted",
