@@ -7,6 +7,7 @@
 #include "tools/csv/csv_prep.h"
 #include "tools/csv/guess_file.h"
 #include "tools/io/command_line.h"
+#include "tools/io/input_stream.h"
 
 namespace {
 
@@ -85,7 +86,7 @@ void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOption
           "--continue-from");
     return;
   }
-  if (options.train.at(0) == "-") return;  // which csv_prep() refuses
+  if (tools::is_read_once(options.train.at(0))) return;  // which csv_prep() refuses
   tools::SplitOptions& split = options.split;
   for (const std::string& column : {split.time_column, split.group_column})
     if (!column.empty()) guess.left_out.push_back(column);

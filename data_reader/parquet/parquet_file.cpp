@@ -9,6 +9,7 @@
 
 #include "data_reader/parquet/parquet_library.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 
 namespace hlite::data::parquet {
 
@@ -20,6 +21,7 @@ ParquetFile::ParquetFile(std::string path) : path_(std::move(path)) {
     raise<FileError>("{}: cannot open: {}", path_, std::strerror(errno));
   if (std::filesystem::is_directory(path_))
     raise<FileError>("{}: cannot open: expected a Parquet file, found a folder", path_);
+  expect_no_pipe(path_);
   const Plugin& arrow = plugin();
   Failure why;
   File* file = nullptr;

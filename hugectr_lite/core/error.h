@@ -40,6 +40,13 @@ class DataError : public Error {
   [[nodiscard]] int exit_code() const override { return kExitData; }
 };
 
+// A signal asked to stop (core/interrupt.h).
+class InterruptedError : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const override { return kExitInterrupted; }
+};
+
 // The operating system refused a file operation: path, operation and reason.
 class FileError : public DataError {
  public:

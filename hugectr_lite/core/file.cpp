@@ -47,8 +47,9 @@ FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-ReadFile::ReadFile(std::string path)
-    : path_(std::move(path)), fd_(open_retrying(path_.c_str(), O_RDONLY)) {
+ReadFile::ReadFile(std::string path) : path_(std::move(path)) {
+  expect_no_pipe(path_);
+  fd_ = FileDescriptor(open_retrying(path_.c_str(), O_RDONLY));
   if (fd_.get() < 0) raise<FileError>("{}: cannot open: {}", path_, reason(errno));
   if (fstat(fd_.get(), &opened_) != 0)
     raise<FileError>("{}: cannot find its size: {}", path_, reason(errno));
@@ -210,6 +211,12 @@ bool is_device_or_pipe(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   return std::filesystem::is_other(status);
+}
+
+void expect_no_pipe(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode)))
+    raise<FileError>("{}: expected a file, found a pipe, which cannot be read twice", path);
 }
 
 void expect_no_input(const NamedPath& output, std::span<const NamedPath> inputs) {

@@ -66,7 +66,8 @@ class FileDescriptor {
 // several threads.
 class ReadFile final : public ByteSource {
  public:
-  // Throws FileError "<path>: cannot open: <reason>", also for a directory.
+  // Throws FileError "<path>: cannot open: <reason>", also for a directory; for a pipe, which is
+  // not opened, as its writer would take that for a reader.
   explicit ReadFile(std::string path);
   [[nodiscard]] const std::string& name() const override { return path_; }
   // Bytes when it was opened.
@@ -141,6 +142,9 @@ struct NamedPath {
 void expect_no_input(const NamedPath& output, std::span<const NamedPath> inputs);
 // Returns true if there is a device, pipe or socket of that name.
 bool is_device_or_pipe(const std::string& path);
+// Throws FileError for a pipe or socket, without opening it: who needs a file reads it in any
+// order, or twice.
+void expect_no_pipe(const std::string& path);
 // The directory that holds `path`: "a" for "a/b", "." for "b".
 std::string parent_directory(const std::string& path);
 // rename(2). Throws FileError. Nothing is made durable.

@@ -1,7 +1,11 @@
 #include "hugectr_lite/core/interrupt.h"
 
+#include <poll.h>
+
 #include <atomic>
 #include <csignal>
+
+#include "hugectr_lite/core/error.h"
 
 namespace hlite {
 namespace {
@@ -32,6 +36,15 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool InterruptGuard::requested() { return requested_flag != 0; }
+
+void wait_readable(int fd, const std::string& name) {
+  // Any thread may get the signal, so that it need not end this call.
+  constexpr int kLookMilliseconds = 100;
+  pollfd look{.fd = fd, .events = POLLIN, .revents = 0};
+  while (::poll(&look, 1, kLookMilliseconds) <= 0)
+    if (InterruptGuard::requested())
+      raise<InterruptedError>("{}: interrupted while waiting for more of it", name);
+}
 
 BrokenPipeGuard::BrokenPipeGuard() {
   sigaction(SIGPIPE, nullptr, &before_);

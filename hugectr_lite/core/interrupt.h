@@ -5,6 +5,7 @@
 
 #include <array>
 #include <csignal>
+#include <string>
 
 namespace hlite {
 
@@ -21,6 +22,11 @@ class InterruptGuard {
  private:
   std::array<struct sigaction, kSignals.size()> before_ = {};
 };
+
+// Waits until `fd`, of a pipe or the like, can be read from or is at its end, for whoever has to
+// read from what may give nothing for ever. Throws InterruptedError "<name>: interrupted ..." once a
+// guard's signal has come.
+void wait_readable(int fd, const std::string& name);
 
 // While it lives, writing to a closed pipe fails instead of ending the process:
 // a run is worth more than its lines of progress.

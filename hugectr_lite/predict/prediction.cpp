@@ -24,23 +24,18 @@
 #include "hugectr_lite/trainer/run/resources.h"
 #include "tools/apply/text_batches.h"
 #include "tools/inspect/file_kind.h"
+#include "tools/io/input_stream.h"
 
 namespace hlite::predict {
 
 namespace {
-
-class PredictionInterrupted final : public Error {
- public:
-  PredictionInterrupted() : Error("interrupted; no scores were written") {}
-  [[nodiscard]] int exit_code() const override { return kExitInterrupted; }
-};
 
 // The preparation to apply to the input; empty: it consists of records.
 std::string preparation_for(const PredictionOptions& options, const config::DataConfig& data) {
   if (!options.prepared.empty() || !checkpoint::is_checkpoint(options.model))
     return options.prepared;
   const std::string own = checkpoint::preparation_in(options.model);
-  if (own.empty() || options.input == "-") return own;
+  if (own.empty() || tools::is_read_once(options.input)) return own;
   switch (tools::detect_file(options.input).kind) {
     case tools::FileKind::kBinary:
     case tools::FileKind::kNorm:
@@ -153,7 +148,7 @@ PredictionResult predict(const PredictionOptions& options) {
   for (;;) {
     const data::HostBatch& batch = samples.next();
     if (batch.size == 0) break;
-    if (InterruptGuard::requested()) throw PredictionInterrupted();
+    if (InterruptGuard::requested()) raise<InterruptedError>("interrupted; no scores were written");
     const size_t before = outputs.logits.size();
     predictor.run(batch, outputs);
     scores.resize(outputs.logits.size() - before);

@@ -61,7 +61,7 @@ void prepare_csv(tools::CsvPrepOptions options) {
     options.run.quiet = true;
     const data::Manifest manifest = tools::csv_prep(options);
     tools::write_first_config(options.output, manifest);
-  } catch (const tools::Interrupted&) {
+  } catch (const InterruptedError&) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }

@@ -131,6 +131,15 @@ TEST_CASE("an open file knows that it was written to or cut, whatever its time o
   CHECK_FALSE(changed_by([&] { fs::create_hard_link(path, dir / "link"); }));
 }
 
+TEST_CASE("a pipe is no file, and is not opened to find out") {
+  const TemporaryDirectory dir;
+  const std::string path = dir / "fifo";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  // No writer: opening it would wait.
+  CHECK(message_of<FileError>([&] { const ReadFile file(path); }) ==
+        path + ": expected a file, found a pipe, which cannot be read twice");
+}
+
 TEST_CASE("a file is handed over in pieces, in order") {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{1} << 20, (size_t{5} << 19) + 3}) {
     const auto bytes = pattern(size);

@@ -5,8 +5,11 @@
 
 #include <array>
 #include <cerrno>
+#include <thread>
 
+#include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -40,6 +43,25 @@ TEST_CASE("under nohup a terminal that is gone is no matter") {
   const InterruptGuard guard;
   std::raise(SIGHUP);
   CHECK_FALSE(InterruptGuard::requested());
+}
+
+TEST_CASE("a wait for a pipe ends with its bytes, its end, or a signal to any thread",
+          "[threads]") {
+  const InterruptGuard guard;
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  std::thread writer([&] { REQUIRE(write(ends[1], "x", 1) == 1); });
+  wait_readable(ends[0], "p");
+  writer.join();
+  char byte = 0;
+  REQUIRE(read(ends[0], &byte, 1) == 1);
+  std::thread other([] { std::raise(SIGTERM); });  // which raises it for its own thread
+  CHECK(message_of<InterruptedError>([&] { wait_readable(ends[0], "p"); }) ==
+        "p: interrupted while waiting for more of it");
+  other.join();
+  close(ends[1]);
+  wait_readable(ends[0], "p");  // at its end
+  close(ends[0]);
 }
 
 TEST_CASE("a closed pipe is an error of writing, and the end outside of the guard") {

@@ -127,6 +127,13 @@ TEST_CASE("a checkpoint that has the preparation in it scores text and records a
     REQUIRE(own.code == 0);
     check_close(scores_in(own.out), scores_in(by_folder.out));
   }
+  const auto pipe =
+      test::run_program({"/bin/sh", "-c",
+                         std::string("mkfifo p && { cat b.csv > p & ") + HLITE_PREDICT +
+                             " --model own --input p --out - --threads 2 && wait $!; }"},
+                        run.path());
+  CHECK(pipe.code == 0);  // also the writer's
+  CHECK(pipe.out == by_folder.out);
   const auto without = predict(run, {"--model", "ck", "--input", "b.csv", "--out", "-"});
   CHECK(without.code == 3);
 }

@@ -321,7 +321,7 @@ struct Findings {
       if (!label || c != label->column)
         for (const auto& [text, count] : columns.facts()[c].missing()) missing.insert(text);
     for (const std::string& path : others) {
-      if (path == "-") continue;
+      if (is_read_once(path)) continue;
       const CsvSample other(path, sample.separator());
       comments.insert(other.comments().begin(), other.comments().end());
       if (!label) continue;

@@ -31,8 +31,10 @@ namespace {
 using nlohmann::ordered_json;
 
 void check(const CsvPrepOptions& options) {
-  if (std::find(options.train.begin(), options.train.end(), "-") != options.train.end())
-    raise<ConfigError>("--train: expected files, found standard input, which cannot be read twice");
+  for (const std::string& path : options.train)
+    if (is_read_once(path))
+      raise<ConfigError>("--train: expected files, found {}, which cannot be read twice",
+                         path == "-" ? "standard input" : path + " (a pipe or device)");
   std::vector<std::string> others = options.val;
   others.insert(others.end(), options.test.begin(), options.test.end());
   check_inputs(options.train, others, options.run);

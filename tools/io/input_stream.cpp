@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "tools/io/parquet_text.h"
 
@@ -178,9 +179,13 @@ class ZstdStream final : public InputStream {
 
 }  // namespace
 
+bool is_read_once(const std::string& path) { return path == "-" || is_device_or_pipe(path); }
+
 StoredBytes::StoredBytes(const std::string& path)
     : name_(path == "-" ? kStandardInput : path),
-      fd_(path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      // Opening a pipe without O_NONBLOCK waits for its writer.
+      fd_(path == "-" ? ::dup(STDIN_FILENO)
+                      : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (fd_.get() < 0) raise<FileError>("{}: cannot open: {}", name_, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd_.get(), &status) == 0) {
@@ -190,6 +195,7 @@ StoredBytes::StoredBytes(const std::string& path)
     regular_ = S_ISREG(status.st_mode) && path != "-";
     if (regular_) size_ = status.st_size;
   }
+  if (path != "-") ::fcntl(fd_.get(), F_SETFL, O_RDONLY);
   posix_fadvise(fd_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   magic_size_ = read_descriptor(magic_, sizeof(magic_));
   offset_ = 0;
@@ -217,6 +223,7 @@ size_t StoredBytes::read_descriptor(char* out, size_t bytes) {
   constexpr size_t kMaxPerCall = size_t{64} << 20;
   size_t got = 0;
   while (got < bytes) {
+    if (!regular_) wait_readable(fd_.get(), name_);
     const ssize_t n = ::read(fd_.get(), out + got, std::min(bytes - got, kMaxPerCall));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0)
@@ -273,7 +280,7 @@ void InputStream::fail(const std::string& reason) const {
 std::unique_ptr<InputStream> open_input_stream(const std::string& path, const TextForm& form) {
   auto stored = std::make_unique<StoredBytes>(path);
   if (stored->magic() == "PAR1") {
-    if (path == "-")
+    if (stored->size() == 0)
       raise<DataError>("{}: expected text, found Parquet, which has to be in a file",
                        stored->name());
     return open_parquet_text(std::move(stored), form, available_threads());

@@ -17,10 +17,15 @@
 
 namespace hlite::tools {
 
+// Returns true for standard input ("-"), a pipe or a device: what gives its bytes once, and must not
+// be opened to look at it, since those that are read are gone, and a pipe's writer ends.
+bool is_read_once(const std::string& path);
+
 // The bytes as they are stored.
 class StoredBytes {
  public:
-  // "-" is standard input. Throws FileError "<path>: cannot open: <reason>".
+  // "-" is standard input. Waits for a pipe's first bytes, as read() does for more. Throws FileError
+  // "<path>: cannot open: <reason>"; InterruptedError while it waits.
   explicit StoredBytes(const std::string& path);
   StoredBytes(const StoredBytes&) = delete;
   StoredBytes& operator=(const StoredBytes&) = delete;

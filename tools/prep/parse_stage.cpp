@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "tools/prep/block_parser.h"
@@ -196,9 +197,12 @@ class ParsePipeline {
     reading_ = true;
     lock.unlock();
     block.failure = nullptr;
-    bool found = true;
+    bool found = true, interrupted = false;
     try {
       found = reader_.next(block);
+    } catch (const InterruptedError&) {  // while it waited: what was read before is kept
+      found = false;
+      interrupted = true;
     } catch (...) {
       block.failure = std::current_exception();
     }
@@ -206,6 +210,7 @@ class ParsePipeline {
     if (by_columns) block_parser_.begin(block.columns, block.rows.parsed);
     lock.lock();
     reading_ = false;
+    stop_ |= interrupted;
     if (!found || block.failure) ended_ = true;
     if (!found) return;
     block.step = block.failure ? BlockState::kParsed

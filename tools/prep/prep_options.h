@@ -16,10 +16,9 @@ class App;
 namespace hlite::tools {
 
 // SIGINT or SIGTERM: what was done is kept.
-class Interrupted final : public Error {
+class Interrupted final : public InterruptedError {
  public:
-  Interrupted() : Error("interrupted; run the same command again to go on") {}
-  [[nodiscard]] int exit_code() const override { return kExitInterrupted; }
+  Interrupted() : InterruptedError("interrupted; run the same command again to go on") {}
 };
 
 struct PrepInput {

@@ -1,5 +1,7 @@
 #include "tools/csv/csv_prep.h"
 
+#include <sys/stat.h>
+
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -177,6 +179,10 @@ TEST_CASE("bad schemas are errors with file, line and JSON path") {
   check_contains(files.error<ConfigError>("{", kTrain), {"schema.json:1"});
   files.options.train = {"-"};
   check_contains(files.error<ConfigError>(kSchema, kTrain), {"standard input"});
+  REQUIRE(mkfifo((files.folder / "fifo").c_str(), 0600) == 0);
+  files.options.train = {files.folder / "fifo"};
+  check_contains(files.error<ConfigError>(kSchema, kTrain),
+                 {"fifo (a pipe or device), which cannot be read twice"});
 }
 
 TEST_CASE("a number of bad rows is tolerated", "[threads]") {

@@ -1,5 +1,6 @@
 #include "tools/inspect/file_kind.h"
 
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include "data_reader/manifest.h"
@@ -80,6 +81,9 @@ TEST_CASE("folders and missing files") {
   test::write_text(folder / "model.safetensors", "x");
   CHECK(detect_file(folder.path()).kind == FileKind::kCheckpoint);
   CHECK_THROWS_AS(detect_file(folder / "none"), FileError);
+  REQUIRE(mkfifo((folder / "fifo").c_str(), 0600) == 0);
+  test::check_contains(test::message_of<FileError>([&] { detect_file(folder / "fifo"); }),
+                       {"a pipe, which cannot be read twice"});
 }
 
 }  // namespace

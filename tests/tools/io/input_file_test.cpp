@@ -1,12 +1,17 @@
 #include "tools/io/input_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <thread>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
@@ -405,6 +410,36 @@ TEST_CASE("standard input may be a pipe or a file, compressed too, and be contin
         CHECK(text_of(file, 512) == text.substr(static_cast<size_t>(offset)));
         CHECK(file.stored_bytes() == 0);
       }
+}
+
+TEST_CASE("a named pipe is opened once, whoever comes first, and read to its end", "[threads]") {
+  TemporaryDirectory folder;
+  const std::string path = folder / "fifo", text = numbered_lines(300);
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  test::write_text(folder / "plain", text);
+  test::write_gzip(folder / "gzip", text);
+  for (const char* name : {"plain", "gzip"})
+    for (const bool slow : {false, true}) {
+      std::thread writer([&] {
+        const std::string bytes = test::read_text(folder / name);
+        if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::ofstream(path) << bytes.substr(0, 3) << std::flush << bytes.substr(3);
+      });
+      InputFile file(path);
+      CHECK(text_of(file, 512) == text);
+      CHECK(file.stored_bytes() == 0);
+      writer.join();
+    }
+}
+
+TEST_CASE("a signal ends the wait for a pipe that nobody writes to") {
+  TemporaryDirectory folder;
+  const std::string path = folder / "fifo";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const InterruptGuard guard;
+  std::raise(SIGTERM);
+  CHECK(test::message_of<InterruptedError>([&] { InputFile file(path); }) ==
+        path + ": interrupted while waiting for more of it");
 }
 
 TEST_CASE("binary data is no text, and its bytes are not printed") {
