@@ -102,6 +102,12 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   CHECK(bad.code == 3);
   check_contains(bad.err, {"bad.csv:3", "expected a finite number", "three"});
   CHECK(predict(run, {"--model", "ck", "--input", "s.csv", "--out", "t.csv"}).code == 3);
+  // As where files with headers were joined.
+  test::write_text(run / "two.csv", "d1,a,b,d2,c\n1,x,2,3,t\nd1,a,b,d2,c\n1,x,2,3,t\n");
+  const auto two = predict(run, {"--model", "ck", "--prepared", "data", "--no-label", "--input",
+                                 "two.csv", "--out", "s.csv"});
+  CHECK(two.code == 3);
+  check_contains(two.err, {"two.csv:3: expected a row, found the names of the columns"});
 }
 
 TEST_CASE("a checkpoint that has the preparation in it scores text and records alone") {

@@ -86,7 +86,15 @@ class ScoresTest(unittest.TestCase):
             status, headers, answer = server.ask("/v2/models/demo/text", "\r\n".join(lines).encode())
             self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; charset=utf-8"))
             self.assertEqual(np.array(answer.split(), np.float32).tobytes(), scores.tobytes())
-            for words, body in (("expected lines of text, found an empty body", b""),
+            with_labels = "\n".join("1," + line for line in lines)
+            for body in ("\ufeff" + "\n".join(lines), with_labels, "\ufeff" + with_labels):
+                answer = server.ask("/v2/models/demo/text", body.encode())[2]
+                self.assertEqual(np.array(answer.split(), np.float32).tobytes(), scores.tobytes())
+            self.assertEqual(json_scores(server.score(text(["\ufeff" + lines[7], "0," + lines[8]]))[2]).tolist(),
+                             scores[7:9].tolist())
+            for words, body in (("text 0: expected at most 4 columns as in the training file, found 7", b"1,c1,d 0" * 2 + b",1,c1"),
+                                ("text 0: expected a row, found the names of the columns", b"n,c,d\n" + lines[0].encode()),
+                                ("expected lines of text, found an empty body", b""),
                                 ("text 1: expected the columns of a row, found a blank line", lines[0].encode() + b"\n\n"),
                                 ("text 0: expected at least 3 columns", b"1,2")):
                 status, _, answer = server.ask("/v2/models/demo/text", body)
@@ -94,6 +102,8 @@ class ScoresTest(unittest.TestCase):
                 self.assertIn(words, answer.decode())
             self.assertEqual(server.ask("/v2/models/demo/text")[0], 405)
             for words, body in (("text 1: expected at least 3 columns", text([lines[0], "1,2"])),
+                                ("text 1: expected at most 4 columns as in the training file, found 5", text([lines[0], "1,2,3,4,5"])),
+                                ("text 0: expected a row, found the names of the columns", text(["n,c,d", lines[0]])),
                                 ("text 0: column 0 (n): expected a finite number", text(["x,c1,d"])),
                                 ("text 0: expected the columns of a row, found a blank line", text([""])),
                                 ("expected 1 elements for shape [1,1], found 2", text(lines[:2], shape=[1, 1])),

@@ -1,5 +1,6 @@
 #include "tools/apply/preparation.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -56,7 +57,11 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   for (size_t slot = 0; slot < columns.size(); ++slot)
     if (CategoryColumn& category = schema.categorical[slot]; !category.is_fitted())
       category.buckets = saved_buckets(columns[slot]);
-  open_lines(schema, labels);
+  const JsonNode* const count = features.find("columns");
+  open_lines(schema, labels,
+             !header_.empty() ? std::ssize(header_)
+             : count          ? to_integer(*count)
+                              : 0);
   if (labels == Labels::kAbsent) schema.remove_label();
   const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));
   if (fitted.size() != schema.features().size())
@@ -80,15 +85,22 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
 }
 
 // Of lines and of tables, which have no header of their own.
-void Preparation::open_lines(CsvSchema schema, Labels labels) {
+void Preparation::open_lines(CsvSchema schema, Labels labels, int64_t columns) {
   if (schema.header) {
     if (header_.empty()) return;
     schema.resolve({header_.begin(), header_.end()}, path_);
     schema.header = false;
-    CsvSchema of_lines = schema;
-    if (labels == Labels::kAbsent) of_lines.remove_label();
-    line_parser_ = std::make_unique<CsvRowParser>(std::move(of_lines));
   }
+  CsvSchema of_lines = schema;
+  TrainingColumns training{.count = columns};
+  if (labels == Labels::kAbsent) {
+    training.left_out = {schema.label.index};
+    if (schema.weighted) training.left_out.push_back(schema.dense.front().number.column.index);
+    std::sort(training.left_out.rbegin(), training.left_out.rend());
+    of_lines.remove_label();
+  }
+  line_parser_ =
+      std::make_unique<CsvRowParser>(std::move(of_lines), std::vector<InputPart>(), training);
   schema.labelled = false;
   table_schema_ = std::move(schema);
 }

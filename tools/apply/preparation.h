@@ -31,7 +31,7 @@ class Preparation {
 
   [[nodiscard]] RowParser& parser() const { return *parser_; }
   // For lines that come without a file, and so without a header: columns are in the order of the
-  // training file, without the label's under Labels::kAbsent. Throws DataError if the schema goes
+  // training file, under Labels::kAbsent without those of label and weight, or with both. Throws DataError if the schema goes
   // by a header that the manifest lacks.
   [[nodiscard]] std::unique_ptr<const LineParser> lines() const;
   // For the columns of a table: where each is among the fields of a row, which have no label. Throws
@@ -61,7 +61,8 @@ class Preparation {
  private:
   void open_csv(const std::string& folder, Labels labels,
                 const std::optional<std::vector<std::string>>& carry);
-  void open_lines(CsvSchema schema, Labels labels);
+  // `columns`: of the training file; 0: not known.
+  void open_lines(CsvSchema schema, Labels labels, int64_t columns);
   void open_criteo(const std::string& folder, Labels labels);
   void open_ids(const std::string& folder, bool has_other);
   [[noreturn]] void fail_no_header() const;
@@ -74,7 +75,7 @@ class Preparation {
   const std::string path_;
   const data::Manifest manifest_;
   std::unique_ptr<RowParser> parser_;
-  std::unique_ptr<RowParser> line_parser_;  // where a header says which column is which
+  std::unique_ptr<RowParser> line_parser_;  // csv_prep's, if it is known which column is which
   std::vector<std::string> header_;
   std::optional<CsvSchema> table_schema_;
   RowShape shape_;

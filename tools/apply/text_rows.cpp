@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "hugectr_lite/core/error.h"
+#include "tools/io/input_file.h"
 
 namespace hlite::tools {
 
@@ -28,7 +29,9 @@ const data::HostBatch& TextRows::rows_of(std::span<const std::string> lines) {
   rows_.missing.assign(static_cast<size_t>(layout.slots), 0);
   const ColumnArrays arrays(layout, rows_.arrays.data(), rows_.stride, rows_.missing.data());
   for (rows_.rows = 0; rows_.rows < n; ++rows_.rows) {
-    const std::string& line = lines[static_cast<size_t>(rows_.rows)];
+    std::string_view line = lines[static_cast<size_t>(rows_.rows)];
+    if (rows_.rows == 0 && line.starts_with(kByteOrderMark))
+      line.remove_prefix(kByteOrderMark.size());
     const LineKind kind = parser_->parse(rows_.rows + 1, line, arrays, rows_.rows);
     if (kind == LineKind::kRow) continue;
     raise<DataError>("text {}: {}", rows_.rows,

@@ -74,14 +74,18 @@ ordered_json describe(const CsvPrepOptions& options, const config::JsonNode& sch
   return json;
 }
 
-// The names of the columns, in their order.
-std::vector<std::string> header_of(const std::string& path, const CsvSchema& schema,
-                                   int64_t block_bytes) {
+// The fields of the file's header or, without one, of its first row.
+std::vector<std::string> first_fields(const std::string& path, const CsvSchema& schema,
+                                      int64_t block_bytes) {
   InputFile file(path, text_form_of(schema));
   LineBlock block;
   CsvFields fields;
-  if (file.next(block, static_cast<size_t>(block_bytes)))
-    split_csv(dialect_of(schema), block.front(), fields);
+  while (fields.fields.empty() && file.next(block, static_cast<size_t>(block_bytes)))
+    block.for_each_row([&](std::string_view line, int64_t) {
+      if (!schema.header && is_skipped_line(schema, line)) return true;
+      split_csv(dialect_of(schema), line, fields);
+      return false;
+    });
   return {fields.fields.begin(), fields.fields.end()};
 }
 
@@ -281,7 +285,7 @@ struct Task {
     }
     schema = CsvSchema::parse(root);
     if (schema.header)
-      schema.find_by_name(header_of(options.train[0], schema, options.run.block_bytes));
+      schema.find_by_name(first_fields(options.train[0], schema, options.run.block_bytes));
     if (options.guessed) schema.guessed_file = options.schema;
     if (schema.real_label && options.run.negative_share < 1)
       raise<ConfigError>(
@@ -350,8 +354,9 @@ data::Manifest prepare(const Task& task) {
   manifest.negative_share = options.run.negative_share;
   manifest.options_json = described.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   ordered_json fitted = features(schema, scales, vocabularies);
-  if (schema.header)
-    fitted["header"] = header_of(options.train[0], schema, options.run.block_bytes);
+  const auto first = first_fields(options.train[0], schema, options.run.block_bytes);
+  if (schema.header) fitted["header"] = first;
+  fitted["columns"] = first.size();
   manifest.features_json = fitted.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 
   const DenseFinish finish_dense = [&](int k, const double* values, int64_t count, uint32_t* out,

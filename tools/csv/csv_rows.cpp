@@ -18,12 +18,22 @@ class CsvLineParser final : public LineParser {
  public:
   // `columns`: of every line; 0: as many as the schema needs, or more. `by`: the column that the
   // part goes by, found in the header.
-  CsvLineParser(CsvSchema schema, int64_t columns, const InputPart& part, CsvColumn by)
+  CsvLineParser(CsvSchema schema, int64_t columns, TrainingColumns training, const InputPart& part,
+                CsvColumn by)
       : schema_(std::move(schema)),
         fields_(schema_),
         columns_(columns),
+        training_(std::move(training)),
         part_(part),
-        by_(std::move(by)) {}
+        by_(std::move(by)) {
+    const auto add = [&](const CsvColumn& column) {
+      if (column.index < 0) return;  // the weight, where lines lack it
+      names_.emplace_back(static_cast<size_t>(column.index),
+                          column.header_name.empty() ? column.name : column.header_name);
+    };
+    schema_.for_each_input(add);
+    if (schema_.labelled) add(schema_.label);
+  }
 
   LineKind parse(int64_t number, std::string_view line, const ColumnArrays& out,
                  int64_t row) const override {
@@ -67,17 +77,40 @@ class CsvLineParser final : public LineParser {
     return found.value_or(SplitPart::kTrain) == part_.part;
   }
 
-  // Returns what is wrong with the line, or nothing.
-  [[nodiscard]] Problem read(std::string_view line, FieldValues& row) const {
-    thread_local CsvFields split;
-    if (Problem problem = split_csv(dialect_of(schema_), line, split)) return problem;
-    const auto& fields = split.fields;
-    const auto found = static_cast<int64_t>(fields.size());
+  // Fields that are the names of the columns: the first line of another file, which nothing but
+  // text would tell from a row. A name alone may be a category.
+  [[nodiscard]] bool has_names(FieldsOfLine fields) const {
+    return names_.size() > 1 && std::all_of(names_.begin(), names_.end(), [&](const auto& name) {
+             return fields[name.first] == name.second;
+           });
+  }
+
+  // Splits a line into the fields that the schema counts.
+  [[nodiscard]] Problem split(std::string_view line, CsvFields& row) const {
+    if (Problem problem = split_csv(dialect_of(schema_), line, row)) return problem;
+    const auto found = std::ssize(row.fields);
     if (columns_ > 0 && found != columns_)
       return fmt::format("expected {} columns as in the first line, found {}", columns_, found);
+    const int64_t all = training_.count, fewer = all - std::ssize(training_.left_out);
+    if (all == 0 || found <= fewer) return std::nullopt;
+    if (found != all)
+      return fmt::format(
+          "expected at most {} columns as in the training file{}, found {}", all,
+          fewer < all - 1 ? fmt::format(", or {} without label and weight", fewer) : "", found);
+    for (const int64_t column : training_.left_out) row.fields.erase(row.fields.begin() + column);
+    return std::nullopt;
+  }
+
+  // Returns what is wrong with the line, or nothing.
+  [[nodiscard]] Problem read(std::string_view line, FieldValues& row) const {
+    thread_local CsvFields of_line;
+    if (Problem problem = split(line, of_line)) return problem;
+    const auto& fields = of_line.fields;
+    const auto found = static_cast<int64_t>(fields.size());
     if (found < schema_.columns_needed())
       return fmt::format("expected at least {} columns (as the schema says), found {}",
                          schema_.columns_needed(), found);
+    if (has_names(fields)) return "expected a row, found the names of the columns";
     const auto field = [&](const CsvColumn& column) {
       return fields[static_cast<size_t>(column.index)];
     };
@@ -97,8 +130,10 @@ class CsvLineParser final : public LineParser {
   CsvSchema schema_;
   FieldParser fields_;
   int64_t columns_;
+  TrainingColumns training_;
   InputPart part_;
   CsvColumn by_;
+  std::vector<std::pair<size_t, std::string>> names_;  // of columns that are read, by index
 };
 
 }  // namespace
@@ -143,8 +178,11 @@ TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& oth
           }};
 }
 
-CsvRowParser::CsvRowParser(CsvSchema schema, std::vector<InputPart> parts)
-    : schema_(std::move(schema)), layout_(row_layout(schema_)), parts_(std::move(parts)) {}
+CsvRowParser::CsvRowParser(CsvSchema schema, std::vector<InputPart> parts, TrainingColumns training)
+    : schema_(std::move(schema)),
+      layout_(row_layout(schema_)),
+      parts_(std::move(parts)),
+      training_(std::move(training)) {}
 
 TextForm CsvRowParser::text_form() const {
   std::vector<CsvColumn> others;
@@ -176,7 +214,8 @@ std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,
   CsvColumn by;
   if (part.split && part.split->kind != RowSplit::Kind::kLine)
     by = resolved_column(part.split->column, schema, file, first_line);
-  return std::make_unique<CsvLineParser>(std::move(schema), columns_, part, std::move(by));
+  return std::make_unique<CsvLineParser>(std::move(schema), columns_, training_, part,
+                                         std::move(by));
 }
 
 }  // namespace hlite::tools

@@ -37,10 +37,20 @@ CsvColumn resolved_column(const CsvColumn& column, const CsvSchema& schema, cons
 // Of the columns that the schema names, and `others`.
 TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& others = {});
 
+// The columns of the training file, for lines that come without a file and its header.
+struct TrainingColumns {
+  int64_t count = 0;  // 0: not known
+  // Those that the schema counts as absent: a line of `count` columns has them all the same, and
+  // they are passed over. The last one first.
+  std::vector<int64_t> left_out = {};
+};
+
 class CsvRowParser final : public RowParser {
  public:
-  // `parts`: of the n-th file that is opened; none: all files have all of their rows.
-  explicit CsvRowParser(CsvSchema schema, std::vector<InputPart> parts = {});
+  // `parts`: of the n-th file that is opened; none: all files have all of their rows. `training`:
+  // lines have no more columns than these.
+  explicit CsvRowParser(CsvSchema schema, std::vector<InputPart> parts = {},
+                        TrainingColumns training = {});
   [[nodiscard]] const RowLayout& layout() const override { return layout_; }
   [[nodiscard]] std::string slot_name(int slot) const override {
     return schema_.categorical[static_cast<size_t>(slot)].name;
@@ -56,6 +66,7 @@ class CsvRowParser final : public RowParser {
   CsvSchema schema_;
   RowLayout layout_;
   std::vector<InputPart> parts_;
+  TrainingColumns training_;
   size_t opened_ = 0;    // files
   int64_t columns_ = 0;  // 0: not known
 };

@@ -213,6 +213,63 @@ TEST_CASE("lines without the header have the columns in the training file's orde
                  {"out/manifest.json: features.header: expected the names of the columns"});
 }
 
+// What is wrong with a line, or "".
+std::string problem_of(const Preparation& preparation, const std::string& line) {
+  BlockParser blocks(preparation.parser().layout(), PrepOptions{});
+  LineBlock block;
+  block.bytes.assign(line.begin(), line.end());
+  block.bytes.push_back('\n');
+  block.size = block.bytes.size();
+  block.lines = 1;
+  ParsedRows rows;
+  blocks.parse(block, 0, *preparation.lines(), rows);
+  return rows.bad.empty() ? "" : rows.bad.front().reason;
+}
+
+TEST_CASE(
+    "lines have at most the columns of the training file, its label and weight among them or "
+    "not",
+    "[threads]") {
+  const TemporaryDirectory folder;
+  CsvPrepOptions options = csv_options(folder);
+  options.run.force = true;
+  const std::string with_header = R"({"header": true, "label": {"column": "y", "positive": "1"},
+      "weight": {"column": "w"}, "dense": [{"column": "n"}],
+      "categorical": [{"column": "c"}, {"column": "d"}]})";
+  const std::string without = R"({"label": {"column": 1, "positive": "1"}, "weight": {"column": 3},
+      "dense": [{"column": 0, "name": "n"}],
+      "categorical": [{"column": 2, "name": "c"}, {"column": 4, "name": "d"}]})";
+  const std::string rows = "1,1,a,2,x,unused\n2,0,b,1,y,unused\n";
+  for (const bool header : {true, false}) {
+    INFO("header " << header);
+    write_text(folder / "schema.json", header ? with_header : without);
+    write_text(folder / "train.csv", header ? "n,y,c,w,d,e\n" + rows : rows);
+    csv_prep(options);
+    const Preparation absent(folder / "out", Labels::kAbsent),
+        there(folder / "out", Labels::kThere);
+    for (const char* line : {"1,a,x", "1,a,x,unused", "1,1,a,2,x,unused", "1,,a,,x,"})
+      CHECK(problem_of(absent, line).empty());
+    write_text(folder / "all.csv", rows);
+    write_text(folder / "bare.csv", "1,a,x\n2,b,y\n");
+    CHECK((encoded(absent, folder / "all.csv", nullptr, true) ==
+           encoded(absent, folder / "bare.csv", nullptr, true)));
+    CHECK(
+        problem_of(absent, "1,a,x,unused,more") ==
+        "expected at most 6 columns as in the training file, or 4 without label and weight, found "
+        "5");
+    CHECK(
+        problem_of(absent, rows.substr(0, 16) + rows.substr(17, 16)) ==
+        "expected at most 6 columns as in the training file, or 4 without label and weight, found "
+        "11");
+    CHECK(problem_of(absent, "1,a") == "expected at least 3 columns (as the schema says), found 2");
+    CHECK(problem_of(there, "1,1,a,2,x,unused").empty());
+    CHECK(problem_of(there, "1,1,a,2,x,unused,more") ==
+          "expected at most 6 columns as in the training file, found 7");
+    for (const char* line : {"n,c,d", "n,c,d,e", "n,label,c,weight,d,e"})
+      CHECK(problem_of(absent, line) == "expected a row, found the names of the columns");
+  }
+}
+
 TEST_CASE("columns of one vocabulary get the ids that csv_prep gave them", "[threads]") {
   const TemporaryDirectory folder;
   CsvPrepOptions options = csv_options(folder);
