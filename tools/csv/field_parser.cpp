@@ -143,11 +143,19 @@ Problem FieldParser::read_dense(const CsvSchema::Dense& dense, FieldsOfLine fiel
                                 double& x) const {
   if (Problem problem = read_number(dense.number, fields, x))
     return *problem + advice("add it to \"missing\", or move the column to \"categorical\"");
+  const CsvColumn& column = dense.number.column;
   if (dense.transform != DenseTransform::kLog1p &&
-      dense.transform != DenseTransform::kLog1pStandardize)
-    return std::nullopt;
+      dense.transform != DenseTransform::kLog1pStandardize) {
+    // Files hold float32, and the square of such a number is a finite double, as the deviation
+    // needs it.
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (!(std::abs(x) > kMost)) return std::nullopt;
+    return fmt::format("column {} ({}): expected a number between {:.4g} and {:.4g}, found {}",
+                       column.index, column.name, -kMost, kMost,
+                       in_quotes(fields[static_cast<size_t>(column.index)])) +
+           "; \"clip\" in its block cuts such numbers, \"missing\" takes this one for none";
+  }
   if (x <= -1) {
-    const CsvColumn& column = dense.number.column;
     return fmt::format("column {} ({}): expected a number above -1 for {}, found {}", column.index,
                        column.name, transform_name(dense.transform),
                        in_quotes(fields[static_cast<size_t>(column.index)])) +

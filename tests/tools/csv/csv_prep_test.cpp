@@ -185,6 +185,24 @@ TEST_CASE("bad schemas are errors with file, line and JSON path") {
                  {"fifo (a pipe or device), which cannot be read twice"});
 }
 
+TEST_CASE("numbers beyond float32 are refused with their place, and all others have a deviation",
+          "[threads]") {
+  Files files;
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return files.error<DataError>(kSchema, replaced(kTrain, from, to));
+  };
+  check_contains(error(" 40;", "1.7976931348623157e308;"),
+                 {"train.csv:3: column 1 (age)", "between -3.403e+38 and 3.403e+38",
+                  "\"1.7976931348623157e308\""});
+  check_contains(error("2e3", "-3.5e38"), {"train.csv:3: column 3 (raw)", "\"-3.5e38\""});
+  // Its logarithm is small.
+  write_text(files.folder / "train.csv",
+             replaced(replaced(kTrain, " 40;", "-3.4e38;"), " 99;", "1.7976931348623157e308;"));
+  csv_prep(files.options);
+  const auto json = nlohmann::json::parse(files.out("manifest.json"));
+  CHECK(json["features"]["dense"][0]["deviation"].get<double>() == Approx(1.603e38).epsilon(1e-3));
+}
+
 TEST_CASE("a number of bad rows is tolerated", "[threads]") {
   Files files;
   write_text(files.folder / "train.csv", replaced(kTrain, " 40;", "forty;"));
