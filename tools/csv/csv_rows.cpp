@@ -171,6 +171,7 @@ TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& oth
           .header = schema.header,
           .quotes = true,
           .trim = schema.trim,
+          .comments = schema.comment,
           .wanted = [columns](int64_t index, const std::string& name) {
             return std::any_of(columns.begin(), columns.end(), [&](const CsvColumn& c) {
               return c.header_name.empty() ? c.index == index : c.header_name == name;

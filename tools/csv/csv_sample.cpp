@@ -27,6 +27,27 @@ std::string first_row(const LineBlock& head) {
   return first;
 }
 
+// The marks of comments with which any of the first lines begins, but for the separator: that is a
+// row whose first field is empty.
+std::vector<std::string> marks_of_lines(const std::string& path, char separator) {
+  LineBlock lines;
+  std::vector<std::string> marks;
+  try {
+    InputFile(path).next(lines, kGuessBytes);
+  } catch (const DataError&) {
+    return marks;  // no text, or no line that ends
+  }
+  for (const char mark : kCommentMarks) {
+    bool begins = false;
+    lines.for_each_row([&](std::string_view line, int64_t) {
+      begins = begins || line.starts_with(mark);
+      return !begins;
+    });
+    if (begins && mark != separator) marks.emplace_back(1, mark);
+  }
+  return marks;
+}
+
 }  // namespace
 
 CsvSample::CsvSample(const std::string& path) : path_(path) {
@@ -56,12 +77,26 @@ CsvSample::CsvSample(const std::string& path) : path_(path) {
   *this = std::move(*best);
 }
 
-CsvSample::CsvSample(const std::string& path, char separator) : path_(path) {
-  if (read_head(separator)) count_columns();
+CsvSample::CsvSample(const std::string& path, char separator)
+    : CsvSample(path, TextForm{.separator = separator, .quotes = true, .trim = true}) {
+  if (parquet_) return;
+  // A quote in a comment has no other, or pairs up with one of a row: it may take the comment, or
+  // rows, out of sight.
+  TextForm form = form_;
+  form.comments = marks_of_lines(path, separator);
+  if (form.comments.empty()) return;
+  CsvSample without(path, form);
+  if (without.agreeing_ >= agreeing_ && without.comments_ == form.comments)
+    *this = std::move(without);
+  form_.comments = comments_;
 }
 
-bool CsvSample::read_head(char separator) {
-  form_.separator = separator;
+CsvSample::CsvSample(const std::string& path, TextForm form)
+    : path_(path), form_(std::move(form)), comments_(form_.comments) {
+  if (read_head()) count_columns();
+}
+
+bool CsvSample::read_head() {
   StoredBytes stored(path_);
   parquet_ = stored.magic() == "PAR1";
   form_.header = parquet_;
@@ -102,10 +137,11 @@ void CsvSample::count_columns() {
   });
   for (const auto& [columns, count] : rows_of)
     if (count >= agreeing_) std::tie(columns_, agreeing_) = std::pair(columns, count);
-  find_comments();
+  comments_ = find_comments();
 }
 
-void CsvSample::find_comments() {
+std::vector<std::string> CsvSample::find_comments() const {
+  std::vector<std::string> found;
   for (const char mark : kCommentMarks) {
     bool comment = false, row = false;
     int64_t lines = 0;
@@ -117,8 +153,9 @@ void CsvSample::find_comments() {
       }
       return ++lines < kGuessRows;
     });
-    if (comment && !row) comments_.emplace_back(1, mark);
+    if (comment && !row) found.emplace_back(1, mark);
   }
+  return found;
 }
 
 bool CsvSample::is_table() const {

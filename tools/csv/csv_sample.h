@@ -57,11 +57,13 @@ class CsvSample {
   }
 
  private:
+  CsvSample(const std::string& path, TextForm form);
   // False if it misses a closing quote, or has quotes that this separator makes no sense of.
-  bool read_head(char separator);
+  bool read_head();
   void find_columns_without_text();
   void count_columns();
-  void find_comments();
+  // The marks with which lines begin that are comments, of those with which any line does.
+  [[nodiscard]] std::vector<std::string> find_comments() const;
   // False for a blank line and a comment.
   [[nodiscard]] bool is_row(std::string_view line) const;
   // False for those and for a bad row.

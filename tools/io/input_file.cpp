@@ -35,14 +35,30 @@ static bool begins_field(std::string_view text, size_t at, const TextForm& form)
   return at == 0 || text[at - 1] == form.separator || text[at - 1] == '\n';
 }
 
+// Returns true if a quote at `at` is in a comment. `closed`: the end of the last quoted field; a line
+// that begins before it is a part of a row that has been looked at.
+static bool is_in_comment(std::string_view text, size_t at, size_t closed, const TextForm& form) {
+  if (form.comments.empty()) return false;
+  const size_t begin = text.rfind('\n', at) + 1;  // npos + 1 is 0
+  return begin >= closed && std::any_of(form.comments.begin(), form.comments.end(),
+                                        [line = text.substr(begin)](const std::string& mark) {
+                                          return line.starts_with(mark);
+                                        });
+}
+
 size_t find_whole_rows(std::string_view text, const TextForm& form,
                        std::vector<size_t>& inner_feeds, size_t& open_quote) {
   constexpr size_t kNone = std::string_view::npos;
   inner_feeds.clear();
   open_quote = kNone;
+  size_t closed = 0;
   for (size_t at = form.quotes ? text.find('"') : kNone; at != kNone; at = text.find('"', at)) {
     const size_t open = at++;
     if (!begins_field(text, open, form)) continue;
+    if (is_in_comment(text, open, closed, form)) {
+      at = text.find('\n', open);
+      continue;
+    }
     size_t close = text.find('"', at);
     while (close != kNone && close + 1 < text.size() && text[close + 1] == '"')
       close = text.find('"', close + 2);
@@ -53,7 +69,7 @@ size_t find_whole_rows(std::string_view text, const TextForm& form,
     const std::string_view field = text.substr(0, close);
     for (size_t feed = field.find('\n', at); feed != kNone; feed = field.find('\n', feed + 1))
       inner_feeds.push_back(feed);
-    at = close + 1;
+    at = closed = close + 1;
   }
   size_t whole = std::min(open_quote, text.size());
   for (; whole > 0; --whole) {

@@ -83,7 +83,9 @@ class InputFile {
 
   // "-" is standard input. Throws FileError when the file cannot be opened.
   explicit InputFile(const std::string& path, const TextForm& form = {})
-      : form_(form), stream_(open_input_stream(path, form)) {}
+      : form_(form), stream_(open_input_stream(path, form)) {
+    if (stream_->is_parquet()) form_.comments.clear();
+  }
 
   // Fills `block` with whole rows of at most `capacity` bytes together. A last line without a line
   // feed gets one, the first one loses a byte-order mark. Returns false at the end of the file.

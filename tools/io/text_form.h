@@ -16,6 +16,9 @@ struct TextForm {
   // quotes and line feeds. Without it every line is a row.
   bool quotes = false;
   bool trim = false;  // blanks may stand before an opening quote
+  // Lines that begin with one of these have no quotes: they are rows of their own, which no reader
+  // looks into. Of text files alone.
+  std::vector<std::string> comments = {};
   // Which columns, in this order, of a file that has all of these; of any other one all of them.
   std::vector<std::string> names = {};
   // Columns, of those, from this one on have their integers written in hexadecimal digits; -1:

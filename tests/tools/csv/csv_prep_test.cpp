@@ -203,6 +203,17 @@ TEST_CASE("numbers beyond float32 are refused with their place, and all others h
   CHECK(json["features"]["dense"][0]["deviation"].get<double>() == Approx(1.603e38).epsilon(1e-3));
 }
 
+TEST_CASE("quotes in comments are no quotes", "[threads]") {
+  Files files;
+  std::string schema = kSchema;
+  schema.insert(schema.find("\"missing\""), "\"comment\": [\"#\"], ");
+  write_text(files.folder / "schema.json", schema);
+  write_text(
+      files.folder / "train.csv",
+      replaced(replaced(kTrain, "Oslo;", "# by a tool; \"v2\nOslo;"), "Bern;", "# end; \"\nBern;"));
+  CHECK(csv_prep(files.options).rows_of("train") == 4);
+}
+
 TEST_CASE("a number of bad rows is tolerated", "[threads]") {
   Files files;
   write_text(files.folder / "train.csv", replaced(kTrain, " 40;", "forty;"));

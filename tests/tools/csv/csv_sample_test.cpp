@@ -187,4 +187,32 @@ TEST_CASE("a file without rows of columns is refused with its first line") {
                        {folder / "none.csv", "No such file or directory"});
 }
 
+TEST_CASE("quotes in comments take no rows away") {
+  std::string rows;
+  for (int i = 0; i < 200; ++i) rows += fmt::format("{},b{}\n", i, i);
+  const auto with_comments_at = [&](const std::vector<size_t>& lines, const std::string& comment) {
+    std::string text = rows;
+    for (const size_t line : lines) {
+      size_t at = 0;
+      for (size_t i = 0; i < line; ++i) at = text.find('\n', at) + 1;
+      text.insert(at, comment);
+    }
+    return text;
+  };
+  for (const char* comment : {"# by a tool, \"v2\n", "|, \"x\n"})
+    for (const std::vector<size_t>& lines :
+         std::vector<std::vector<size_t>>{{0}, {7}, {200}, {7, 100}, {0, 1, 2}}) {
+      INFO(comment << lines.front());
+      const SampledText file(with_comments_at(lines, comment));
+      CHECK(row_count(file.sample()) == 200);
+      CHECK(file.sample().separator() == ',');
+      CHECK(file.sample().comments() == Fields{std::string(1, comment[0])});
+      CHECK(row_count(file.sample(',')) == 200);
+    }
+  // Rows may begin so, and then quotes are theirs.
+  const SampledText ids("#1,\"a\nb\"\n#2,\"c\n#,\"\n#3,d\n");
+  CHECK(row_count(ids.sample()) == 3);
+  CHECK(ids.sample().comments().empty());
+}
+
 }  // namespace hlite::tools

@@ -226,6 +226,29 @@ TEST_CASE("blanks may stand before an opening quote where they are trimmed") {
         numbered_rows(folder / "text", trimmed, 100));
 }
 
+TEST_CASE("comments have no quotes, wherever blocks are cut") {
+  TemporaryDirectory folder;
+  const std::string lines[] = {"a,\"b\nc\"", "# by a tool, \"v2", "\"d\n# no comment, \"\",e\n\",f",
+                               "#",          "#\"x\"\"",          "g,h # \"i",
+                               "//, \"",     "\"j\"\"\n//\",k"};
+  std::vector<NumberedRow> expected;
+  std::string text;
+  int64_t number = 1;
+  for (int i = 0; i < 100; ++i) {
+    const std::string& row = lines[i * 7 % 8];
+    expected.emplace_back(row, number);
+    number += 1 + std::count(row.begin(), row.end(), '\n');
+    text += row + "\n";
+  }
+  test::write_text(folder / "text", text);
+  const TextForm form{.quotes = true, .trim = true, .comments = {"#", "//"}};
+  for (const size_t capacity : {size_t{32}, size_t{45}, size_t{64}, size_t{500}, size_t{100000}})
+    CHECK(numbered_rows(folder / "text", form, capacity) == expected);
+  test::write_text(folder / "last", "a,b\n# \"");
+  CHECK(numbered_rows(folder / "last", form, 100) ==
+        std::vector<NumberedRow>{{"a,b", 1}, {"# \"", 2}});
+}
+
 TEST_CASE("a quote that is not closed is an error with its line") {
   TemporaryDirectory folder;
   const auto error = [&](const std::string& text, size_t capacity) {
