@@ -73,7 +73,7 @@ TEST_CASE("decimals as the numbers that they are, however they are stored", "[th
               .digits = 30,
               .scale = 4}},
             2) ==
-        "1.5,571467629886648,1.5,571467629886648,1e+25\n"
+        "1.5,571467629886648,1.5,571467629886648,10000000000000000905969664\n"
         "-0.07,-571467629886648,-0.07,-571467629886648,-1e-04\n");
   // Without digits after the point they are integers, which keep all of theirs.
   const auto whole = [&](const std::string& value) {
