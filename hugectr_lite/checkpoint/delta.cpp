@@ -175,22 +175,34 @@ bool is_table(const std::string& name, const std::vector<int64_t>& shape) {
          name.find_first_not_of("0123456789", at + 7) == std::string::npos;
 }
 
+namespace {
+bool same_sum(const FileSum& a, const FileSum& b) {
+  return a.bytes == b.bytes && a.xxh3_64 == b.xxh3_64;
+}
+
+[[noreturn]] void fail_to_follow(const DeltaChain& chain, const std::string& base,
+                                 const FileSum& before) {
+  const DeltaMeta& last = chain.links().back().meta;
+  raise<DataError>(
+      "{}: expected a chain that ends in {}, with checksum {}, found one that ends in "
+      "iteration {} with {}",
+      chain.folder(), base, before.digits(), last.iteration, last.after.digits());
+}
+}  // namespace
+
+void check_next_link(const DeltaChain& chain, const std::string& base, const FileSum& before) {
+  if (chain.links().empty()) return;
+  const DeltaMeta& last = chain.links().back().meta;
+  if (!same_sum(last.after, before) && !same_sum(last.before, before))
+    fail_to_follow(chain, base, before);
+}
+
 std::string delta_file(const std::string& link) { return link + "/" + kDeltaFile; }
 
 DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSource& base,
                       const FileSum& before, std::span<const TensorRef> weights) {
   const DeltaChain existing(chain);
-  if (!existing.links().empty()) {
-    const DeltaMeta& last = existing.links().back().meta;
-    if (last.iteration >= iteration)
-      raise<DataError>("{}: expected a chain that ends before iteration {}, found a link of {}",
-                       chain, iteration, last.iteration);
-    if (last.after.xxh3_64 != before.xxh3_64 || last.after.bytes != before.bytes)
-      raise<DataError>(
-          "{}: expected a chain that ends in {}, with checksum {}, found one that ends in "
-          "iteration {} with {}",
-          chain, base.name(), before.digits(), last.iteration, last.after.digits());
-  }
+  check_next_link(existing, base.name(), before);
   if (const FileSum found = sum_of_file(base); found.xxh3_64 != before.xxh3_64)
     raise<DataError>("{}: expected the weights that the run began from, with checksum {}, found {}",
                      base.name(), before.digits(), found.digits());
@@ -200,6 +212,20 @@ DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSou
 
   const SafetensorsReader file(base);
   DeltaSize size{.rows = 0, .gone = 0, .bytes = 0, .full_bytes = meta.after.bytes};
+  if (!existing.links().empty()) {
+    const DeltaLink& last = existing.links().back();
+    // Of a run that was killed after it had written the link.
+    size.was_there = last.meta.iteration == iteration && same_sum(last.meta.after, meta.after);
+    if (size.was_there) {
+      existing.verify();
+      size.bytes = last.meta.file.bytes;
+      return size;
+    }
+    if (last.meta.iteration >= iteration)
+      raise<DataError>("{}: expected a chain that ends before iteration {}, found a link of {}",
+                       chain, iteration, last.meta.iteration);
+    if (!same_sum(last.meta.after, before)) fail_to_follow(existing, base.name(), before);
+  }
   std::vector<TensorRef> tensors;
   for (const TensorRef& t : weights) {
     meta.tensors.push_back({t.name, t.dtype, t.shape});

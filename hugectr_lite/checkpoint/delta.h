@@ -42,16 +42,24 @@ struct DeltaMeta {
 // Rows of a delta, for a line.
 struct DeltaSize {
   int64_t rows = 0, gone = 0, bytes = 0, full_bytes = 0;
+  bool was_there = false;  // the link was written before, and its rows are not counted again
 };
 
 // Returns true for the tables of an embedding layer, whose rows are compared one by one.
 bool is_table(const std::string& name, const std::vector<int64_t>& shape);
 
 // Writes the link from the weights file `base`, whose sum is `before`, to `weights`, those that a
-// checkpoint would be used with. Throws DataError if the chain has this iteration or a later one, or
-// ends in other weights than `base`; FileError.
+// checkpoint would be used with. A link that is there already and leads to the same weights at the
+// same iteration stays: a run that was killed is repeated. Throws DataError if the chain has this
+// iteration or a later one otherwise, or ends in other weights than `base`; FileError.
 DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSource& base,
                       const FileSum& before, std::span<const TensorRef> weights);
+
+class DeltaChain;
+// Throws DataError unless the chain is empty, or its last link ends in weights with the sum `before`
+// (the next link follows it) or begins there (it may be the next link, of a run that was killed).
+// `base`: the weights' name in messages.
+void check_next_link(const DeltaChain& chain, const std::string& base, const FileSum& before);
 
 // Reads and checks the manifest of a link. Throws DataError.
 DeltaMeta read_delta_manifest(const std::string& link);

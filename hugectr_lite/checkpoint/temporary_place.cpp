@@ -26,7 +26,8 @@ void remove_stale(const std::string& place) {
     if (!name.starts_with(prefix)) continue;
     const auto pid = parse_number<pid_t>(std::string_view(name).substr(prefix.size()));
     if (!pid || *pid <= 0) continue;
-    if (*pid == getpid() || (kill(*pid, 0) != 0 && errno == ESRCH)) remove_path(entry.path());
+    if (*pid == getpid() || (kill(*pid, 0) != 0 && errno == ESRCH))
+      fs::remove_all(entry.path(), error);  // another user's stays
   }
 }
 

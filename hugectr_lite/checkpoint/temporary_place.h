@@ -8,7 +8,8 @@ namespace hlite::checkpoint {
 
 // "<place>.tmp.<pid>"
 std::string temporary_name(const std::string& place);
-// Removes <place>.tmp.<pid> of processes that are gone, and of an earlier one with our own id.
+// Removes <place>.tmp.<pid> of processes that are gone, and of an earlier one with our own id, as far
+// as this user may: what is left is no reason not to save.
 void remove_stale(const std::string& place);
 
 }  // namespace hlite::checkpoint

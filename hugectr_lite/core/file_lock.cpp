@@ -71,7 +71,7 @@ FileLock::FileLock(const std::string& path) : path_(lock_file_of(path)) {
 // Makes one attempt. Returns false if it has to be repeated: open() was interrupted, or the
 // previous holder removed the file.
 bool FileLock::open() {
-  FileDescriptor fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  FileDescriptor fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (fd.get() < 0) {
     if (errno == EINTR) return false;
     raise<FileError>("{}: cannot create: {}", path_, reason());

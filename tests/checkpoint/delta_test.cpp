@@ -163,6 +163,40 @@ TEST_CASE("a damaged, missing or swapped link is refused by its name") {
   test::check_contains(refused(), {days.link(2), "manifest.json"});
 }
 
+TEST_CASE("a link that a killed run has written is taken when the run is repeated") {
+  const DeltaDays days(2);
+  const auto repeated = [&](const DeltaModel& model) {
+    DeltaModel again = model;
+    const ReadFile base(days.full(1));
+    return write_delta(days.chain(), 20, base, sum_of_file(base), again.tensors());
+  };
+  DeltaModel model(50);
+  model.train(1);
+  const DeltaModel first = model;
+  model.train(2);
+  const std::string before = test::read_text(days.link(2) + "/manifest.json");
+  CHECK(repeated(model).was_there);
+  CHECK_FALSE(days.sizes.back().was_there);
+  CHECK(test::read_text(days.link(2) + "/manifest.json") == before);
+  test::check_contains(test::message_of<DataError>([&] { repeated(first); }),
+                       {"ends before iteration 20"});
+  // Before training: the run may be repeated, or go on, or is of another chain.
+  const DeltaChain chain(days.chain());
+  const auto fits = [&](int day) {
+    const ReadFile base(days.full(day));
+    check_next_link(chain, base.name(), sum_of_file(base));
+  };
+  CHECK_NOTHROW(fits(1));
+  CHECK_NOTHROW(fits(2));
+  test::check_contains(test::message_of<DataError>([&] { fits(0); }),
+                       {"expected a chain that ends in", "full_0"});
+  std::string damaged = test::read_text(days.link(2) + "/delta.safetensors");
+  damaged.back() ^= 1;
+  test::write_text(days.link(2) + "/delta.safetensors", damaged);
+  test::check_contains(test::message_of<DataError>([&] { repeated(model); }),
+                       {days.link(2), "it is damaged"});
+}
+
 TEST_CASE("a chain takes no delta that does not follow it") {
   const DeltaDays days(2);
   DeltaModel other(50);

@@ -103,6 +103,43 @@ TEST_CASE("tables beyond memory ship the rows that were trained", "[no-tsan]") {
   runs.check_joined(0, 2);
 }
 
+TEST_CASE(
+    "a run that was killed after its delta is repeated, and a delta that fails loses no model") {
+  const DeltaRuns runs({kAdaGrad});
+  runs.day(0, "[[0]]");
+  runs.day(1, "[[0]]");
+  const std::string weights = runs.model(1) + "/weights.safetensors", saved = read_text(weights);
+  // As between the delta and the checkpoint, and after both.
+  std::filesystem::remove_all(runs.model(1));
+  runs.day(1, "[[0]]");
+  CHECK(read_text(weights) == saved);
+  runs.day(1, "[[0]]");
+  runs.check_joined(0, 1);
+  const auto train = [&](int from, const std::string& save, int iterations, const Words& more) {
+    return run_program(runs.run().command({"--quiet", "--resume", runs.model(from), "--save", save,
+                                           "--save-delta", runs.run() / "deltas"}) +
+                       changes_of({kAdaGrad, gpu("[[0]]"), "solver.eval_interval=0",
+                                   "solver.max_iter=" + std::to_string(iterations)}) +
+                       more);
+  };
+  // In the place of the checkpoint that it begins from, twice.
+  std::filesystem::copy(runs.model(1), runs.model(2));
+  for (const char* again : {"", "again"}) {
+    INFO(again);
+    CHECK(train(2, runs.model(2), 18, {}).code == 0);
+    runs.check_joined(0, 2);
+  }
+  // The chain has gone on: said before training, or, where it may be this run's own link, after it.
+  const auto forked = train(0, runs.run() / "forked", 8, {});
+  CHECK(forked.code == 3);
+  check_contains(forked.err, {"deltas: expected a chain that ends in"});
+  CHECK(!std::filesystem::exists(runs.run() / "forked"));
+  const auto other = train(1, runs.run() / "other", 20, {});
+  CHECK(other.code == 3);
+  check_contains(other.err, {"deltas: expected a chain that ends in", "the model is saved"});
+  CHECK(std::filesystem::exists(runs.run() / "other/weights.safetensors"));
+}
+
 TEST_CASE("a delta needs a checkpoint to begin from, and one that the chain ends in") {
   const DeltaRuns runs({kAdaGrad});
   const auto without = run_program(runs.run().command({"--save-delta", runs.run() / "deltas"}));

@@ -2,6 +2,7 @@
 // options request at the end.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "data_reader/key_check.h"
 #include "hugectr_lite/core/error.h"
@@ -48,17 +49,44 @@ void announce(Trainer& trainer, bool keeps_model) {
                                     .seed = trainer.seed()});
 }
 
+// Saves the model and its delta. The checkpoint comes first, so that a delta that fails does not lose
+// it. Where it takes the place of the one that the delta begins from, the delta comes first: a run
+// that is killed in between is repeated from there, and finds the link that it would write. If that
+// delta fails, the model is saved as a snapshot, and the place keeps what the chain ends in.
+void save_model(Trainer& trainer, TrainingLoop& loop, bool interrupted) {
+  const Options& options = trainer.options();
+  const auto save = [&] {
+    if (!options.save.empty())
+      loop.policy().save(options.save);
+    else if (interrupted)
+      loop.save_snapshot();
+  };
+  if (options.save_delta.empty()) return save();
+  std::error_code none;
+  const bool in_place =
+      !options.save.empty() && std::filesystem::equivalent(options.save, options.resume, none);
+  if (!in_place) save();
+  const std::string failure = loop.policy().save_delta(options.save_delta);
+  if (!failure.empty()) {
+    const bool kept = in_place || interrupted || !options.save.empty();
+    if (in_place) loop.save_snapshot();
+    raise<FileError>(
+        "{}; the model {}: once that is mended, the same command trains again and writes both",
+        failure,
+        in_place ? "is saved as a snapshot in place of --save, without its delta"
+        : kept   ? "is saved, without its delta"
+                 : "is not saved");
+  }
+  if (in_place) save();
+}
+
 void finish(Trainer& trainer, TrainingLoop& loop, EndReason reason) {
   const Options& options = trainer.options();
   trainer.wait_for_save();
-  if (reason == EndReason::kInterrupted) {
-    trainer.check_weights();
-    if (!options.save_delta.empty()) loop.policy().save_delta(options.save_delta);
-    return options.save.empty() ? loop.save_snapshot() : loop.policy().save(options.save);
-  }
-  // Before --save, which may replace the checkpoint that it is the difference to.
-  if (!options.save_delta.empty()) loop.policy().save_delta(options.save_delta);
-  if (!options.save.empty()) loop.policy().save(options.save);
+  const bool interrupted = reason == EndReason::kInterrupted;
+  if (interrupted) trainer.check_weights();
+  save_model(trainer, loop, interrupted);
+  if (interrupted) return;
   loop.finish();
   if (!options.export_path.empty()) trainer.export_weights(options.export_path);
 }

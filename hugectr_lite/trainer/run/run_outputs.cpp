@@ -119,7 +119,10 @@ RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options
   }
   if (!options.save_delta.empty()) {
     expect_directory("--save-delta", options.save_delta);
-    const checkpoint::DeltaChain chain(options.save_delta);  // what is damaged is refused now
+    // What is damaged, or of another chain, is refused now.
+    const checkpoint::DeltaChain chain(options.save_delta);
+    if (const auto base = checkpoint::weights_in(options.resume); base.sum)
+      check_next_link(chain, base.path, *base.sum);
     claim("--save-delta", options.save_delta, options.save_delta);
   }
   if (!options.tensorboard.empty())

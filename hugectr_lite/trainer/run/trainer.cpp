@@ -399,26 +399,36 @@ void Trainer::evict_for_checkpoint() {
   evicted_ = iteration_;
 }
 
-void Trainer::save_delta(const std::string& chain, const PolicyState& policy) {
+std::string Trainer::save_delta(const std::string& chain, const PolicyState& policy) {
   const auto start = Clock::now();
   HLITE_CHECK(resumed_ != nullptr, "{}: a delta without a checkpoint to begin from", chain);
   model_->synchronize();
   const auto rows_before = trainer::moved_rows(*model_);
   evict_for_checkpoint();
   checkpoint::DeltaSize size;
+  std::string failure;
   std::optional<checkpoint::SafetensorsReader> best;
   if (policy.best_weights) best.emplace(*policy.best_weights);
   write_collected(
       exec(), ranks_, {best ? best->refs() : weights_of(*model_)}, [&](const auto& lists) {
-        const ReadFile base(resumed_weights_.path);
-        size = checkpoint::write_delta(chain, iteration_, base, *resumed_weights_.sum, lists[0]);
+        try {
+          const ReadFile base(resumed_weights_.path);
+          size = checkpoint::write_delta(chain, iteration_, base, *resumed_weights_.sum, lists[0]);
+        } catch (const DataError& why) {  // as FileError; the other ranks wait for this one
+          failure = why.what();
+        }
       });
   leave_out(rows_before);
-  progress_.line(fmt::format(
-      "saved a delta of {}iteration {} to {}: {} rows changed or came, {} left, {} of {} bytes in "
-      "{:.2f} s",
-      best ? "the best weights after " : "", iteration_, chain, size.rows, size.gone, size.bytes,
-      size.full_bytes, seconds_since(start)));
+  if (!failure.empty()) return failure;
+  progress_.line(
+      size.was_there
+          ? fmt::format("the delta of iteration {} is in {} already", iteration_, chain)
+          : fmt::format(
+                "saved a delta of {}iteration {} to {}: {} rows changed or came, {} left, {} of {} bytes in "
+                "{:.2f} s",
+                best ? "the best weights after " : "", iteration_, chain, size.rows, size.gone,
+                size.bytes, size.full_bytes, seconds_since(start)));
+  return {};
 }
 
 checkpoint::CheckpointMeta Trainer::meta(const PolicyState& policy) {

@@ -141,8 +141,8 @@ class Trainer {
   void wait_for_save();
   // Writes what the weights that a checkpoint of now would be used with differ by from those of the
   // one that the run was resumed from (checkpoint::weights_in), as a link of the chain in a folder.
-  // REQUIRES resumed(). Throws DataError, FileError.
-  void save_delta(const std::string& chain, const PolicyState& policy);
+  // REQUIRES resumed(). Returns "" or, on rank 0, why that failed.
+  [[nodiscard]] std::string save_delta(const std::string& chain, const PolicyState& policy);
   // Writes all weights: what --init takes. Throws FileError.
   void export_weights(const std::string& path);
   // Writes tensors of the model in the same way, without a word. Returns the sum of the file, on

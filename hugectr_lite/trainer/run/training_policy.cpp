@@ -102,13 +102,12 @@ void TrainingPolicy::take_weights() {
   best_in_use_ = false;
 }
 
-void TrainingPolicy::save_by(void (Trainer::*writes)(const std::string&, const PolicyState&),
-                             const std::string& directory) {
+void TrainingPolicy::save_by(const std::function<void(const PolicyState&)>& write) {
   const bool best = best_in_use_;
   use_last();
-  (trainer_.*writes)(directory, {.plateau = watch_.plateau(),
-                                 .early_stop = watch_.early_stop(),
-                                 .best_weights = best_.file()});
+  write({.plateau = watch_.plateau(),
+         .early_stop = watch_.early_stop(),
+         .best_weights = best_.file()});
   if (best) use_best(/*for_good=*/false);
 }
 

@@ -7,6 +7,7 @@
 // and predicted with once training has ended. A checkpoint holds both.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -37,16 +38,23 @@ class TrainingPolicy {
   // next evaluation is the first of them.
   void take_weights();
   // Trainer::save() with the last weights, whichever are in the model.
-  void save(const std::string& directory) { save_by(&Trainer::save, directory); }
+  void save(const std::string& directory) {
+    save_by([&](const PolicyState& state) { trainer_.save(directory, state); });
+  }
   // Trainer::save_delta(), while the last weights are in the model: to the weights that a checkpoint
   // would be used with.
-  void save_delta(const std::string& chain) { save_by(&Trainer::save_delta, chain); }
+  [[nodiscard]] std::string save_delta(const std::string& chain) {
+    std::string failure;
+    save_by([&](const PolicyState& state) { failure = trainer_.save_delta(chain, state); });
+    return failure;
+  }
   // Trainer::save_snapshot(), while the last weights are in the model.
-  void save_snapshot(const std::string& directory) { save_by(&Trainer::save_snapshot, directory); }
+  void save_snapshot(const std::string& directory) {
+    save_by([&](const PolicyState& state) { trainer_.save_snapshot(directory, state); });
+  }
 
  private:
-  void save_by(void (Trainer::*writes)(const std::string&, const PolicyState&),
-               const std::string& directory);
+  void save_by(const std::function<void(const PolicyState&)>& write);
   void warn_of_no_metric(const std::string& why);  // once, on rank 0
 
   Trainer& trainer_;
