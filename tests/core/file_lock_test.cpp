@@ -34,6 +34,15 @@ TEST_CASE("a path is claimed once, by any name, and a refused claim names the ho
   CHECK(FileLock(dir / "run").held());
 }
 
+TEST_CASE("a link in the place of the lock file is not followed") {
+  const TemporaryDirectory dir;
+  write_text(dir / "precious", "text");
+  std::filesystem::create_symlink(dir / "precious", dir / ".run.lock");
+  check_contains(message_of<FileError>([&] { FileLock(dir / "run"); }),
+                 {dir / ".run.lock", "cannot create"});
+  CHECK(read_text(dir / "precious") == "text");
+}
+
 TEST_CASE("the claim of a process that is killed ends with it") {
   const TemporaryDirectory dir;
   const pid_t child = fork();
