@@ -46,7 +46,7 @@ void Plan::finalize() {
     for (const BufferId id : step.reads) {
       const BufferKind kind = buffers_->kind(id);
       if (kind != BufferKind::kActivation && kind != BufferKind::kGradient) continue;
-      bool written = false;
+      bool written = buffers_->bytes(id) == 0;  // then there is nothing to write
       for (size_t a = 0; a < b && !written; ++a)
         for (const BufferId w : steps_[a].writes) written |= buffers_->overlap(w, id);
       HLITE_CHECK(written, "step {} reads {}, which no earlier step writes", step.name,

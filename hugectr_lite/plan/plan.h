@@ -88,7 +88,8 @@ class Plan {
 
   void add(Step step);
   // Derives `after` (transitively reduced). Throws Error when a step reads a buffer of kind
-  // activation or gradient that no earlier step wrote.
+  // activation or gradient that no earlier step wrote, unless it is empty: what a rank without rows
+  // of its own has of them.
   void finalize();
 
   [[nodiscard]] std::span<const Step> steps() const { return steps_; }

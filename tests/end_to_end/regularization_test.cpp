@@ -2,6 +2,7 @@
 // without them, both of which the program exports.
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <sstream>
 
 #include "tests/end_to_end/golden_run.h"
@@ -21,14 +22,15 @@ struct Step {
 
 // One iteration of SGD with that rate.
 Step one_step(const SmallRun& run, double rate, const std::vector<std::string>& changes,
-              const std::string& ranks) {
+              const std::vector<std::string>& place) {
   const std::string sgd = R"({"type":"SGD","update_type":"Global","sgd_hparam":{"learning_rate":)" +
                           std::to_string(rate) + "}}";
   std::vector<std::string> command = {"--export", run / "w.safetensors", "--metrics",
                                       run / "m.jsonl"};
-  std::vector<std::string> sets = {"optimizer=" + sgd,  "layers.emb.optimizer=" + sgd,
+  std::vector<std::string> sets = {"optimizer=" + sgd, "layers.emb.optimizer=" + sgd,
                                    "solver.max_iter=1", "solver.eval_interval=0",
-                                   "solver.display=1",  gpu(ranks)};
+                                   "solver.display=1"};
+  sets.insert(sets.end(), place.begin(), place.end());
   sets.insert(sets.end(), changes.begin(), changes.end());
   for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
   const auto result = run.train(command);
@@ -55,16 +57,22 @@ std::vector<std::string> emb_penalty(const char* type, const char* lambda) {
   return {at + "regularizer=" + type, at + "lambda=" + lambda};
 }
 
-// On one rank, two, and two nodes of two, where some rows are copied.
-const char* const kRanks[] = {"[0]", "[0,1]", "[[0,1],[2,3]]"};
+// On one rank, two, and two nodes of two, where some rows are replicated; where no rank has rows of
+// its own; and where one of four has none.
+const std::vector<std::string> kPlaces[] = {
+    {gpu("[0]")},
+    {gpu("[0,1]")},
+    {gpu("[[0,1],[2,3]]")},
+    {gpu("[0,1]"), "layers.emb.sparse_embedding_hparam.sharding=replicate"},
+    {gpu("[0,1,2,3]"), "layers.emb.sparse_embedding_hparam.sharding=slot"}};
 
 TEST_CASE("a penalty on tables pulls every row, and is in the loss") {
   const SmallRun run;
-  for (const char* ranks : kRanks)
+  for (const auto& place : kPlaces)
     for (const bool l1 : {true, false}) {
-      INFO(ranks << (l1 ? " L1" : " L2"));
-      const Step before = one_step(run, 0, {}, ranks), plain = one_step(run, kRate, {}, ranks),
-                 found = one_step(run, kRate, emb_penalty(l1 ? "L1" : "L2", "0.25"), ranks);
+      INFO(place.front() << place.back() << (l1 ? " L1" : " L2"));
+      const Step before = one_step(run, 0, {}, place), plain = one_step(run, kRate, {}, place),
+                 found = one_step(run, kRate, emb_penalty(l1 ? "L1" : "L2", "0.25"), place);
       std::map<std::string, std::vector<double>> want;
       double penalty = 0;
       for (const auto& [name, values] : plain.weights) {
@@ -82,11 +90,11 @@ TEST_CASE("a penalty on tables pulls every row, and is in the loss") {
 
 TEST_CASE("the norm of all gradients together is cut, penalties counted in") {
   const SmallRun run;
-  for (const char* ranks : kRanks)
+  for (const auto& place : kPlaces)
     for (const bool penalized : {false, true}) {
-      INFO(ranks << (penalized ? ", with a penalty" : ""));
+      INFO(place.front() << place.back() << (penalized ? ", with a penalty" : ""));
       auto changes = penalized ? emb_penalty("L2", "0.125") : std::vector<std::string>();
-      const Step before = one_step(run, 0, {}, ranks), free = one_step(run, kRate, changes, ranks);
+      const Step before = one_step(run, 0, {}, place), free = one_step(run, kRate, changes, place);
       double squares = 0;
       std::map<std::string, std::vector<double>> gradients;
       for (const auto& [name, values] : free.weights)
@@ -97,14 +105,14 @@ TEST_CASE("the norm of all gradients together is cut, penalties counted in") {
         }
       const double norm = std::sqrt(squares), most = norm / 3;
       changes.push_back("solver.gradient_clip_norm=" + std::to_string(most));
-      const Step cut = one_step(run, kRate, changes, ranks);
+      const Step cut = one_step(run, kRate, changes, place);
       std::map<std::string, std::vector<double>> want;
       for (const auto& [name, values] : before.weights)
         for (size_t i = 0; i < values.size(); ++i)
           want[name].push_back(values[i] - kRate * most / (norm + 1e-6) * gradients[name][i]);
       check_tensors(cut.weights, want);
       changes.back() = "solver.gradient_clip_norm=" + std::to_string(norm * 1.5);
-      const Step whole = one_step(run, kRate, changes, ranks);
+      const Step whole = one_step(run, kRate, changes, place);
       std::map<std::string, std::vector<double>> same;
       for (const auto& [name, values] : free.weights)
         same[name].assign(values.begin(), values.end());
@@ -114,22 +122,21 @@ TEST_CASE("the norm of all gradients together is cut, penalties counted in") {
 
 TEST_CASE("Adam with penalty and clipping comes to the same on any ranks") {
   const SmallRun run;
-  const auto trained = [&](const std::string& ranks) {
+  const auto trained = [&](const std::vector<std::string>& place) {
     std::vector<std::string> command = {"--export", run / "w.safetensors",
                                         "--set",    "solver.max_iter=40",
-                                        "--set",    gpu(ranks),
                                         "--set",    "solver.gradient_clip_norm=0.05"};
-    for (const std::string& set : emb_penalty("L2", "0.01"))
-      command.insert(command.end(), {"--set", set});
+    for (const auto& sets : {place, emb_penalty("L2", "0.01")})
+      for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
     const auto result = run.train(command);
     INFO(result.err);
     REQUIRE(result.code == 0);
     return read_weights(run / "w.safetensors");
   };
-  const Tensors one = trained("[0]");
-  for (const char* ranks : {"[0,1]", "[[0,1],[2,3]]"})
-    for (const auto& [name, values] : trained(ranks)) {
-      INFO(ranks << " " << name);
+  const Tensors one = trained(kPlaces[0]);
+  for (const auto& place : std::span(kPlaces).subspan(1))
+    for (const auto& [name, values] : trained(place)) {
+      INFO(place.front() << place.back() << " " << name);
       check_close(values, std::vector<double>(one.at(name).begin(), one.at(name).end()),
                   {2e-4, 2e-3}, name.c_str());
     }

@@ -123,7 +123,7 @@ TEST_CASE("slices that are disjoint do not order, their root does") {
   CHECK(plan.steps()[3].after == Steps{2});
 }
 
-TEST_CASE("a read that nothing wrote is an error, but not of what lives longer") {
+TEST_CASE("a read that nothing wrote is an error, but not of what lives longer or is empty") {
   Buffers buffers;
   const BufferId a = buffers.add("act", BufferKind::kActivation, 4);
   const BufferId g = buffers.add("grad", BufferKind::kGradient, 4);
@@ -131,6 +131,7 @@ TEST_CASE("a read that nothing wrote is an error, but not of what lives longer")
   const BufferId w = buffers.add("w", BufferKind::kParameter, 4);
   const BufferId t = buffers.add("t", BufferKind::kTable, 4);
   const BufferId s = buffers.add("s", BufferKind::kState, 4);
+  const BufferId empty = buffers.add("empty", BufferKind::kGradient, 0);
   for (const BufferId id : {a, g}) {
     Plan plan(buffers);
     plan.add(step("early", Lane::kCompute, {id}, {}));
@@ -138,7 +139,7 @@ TEST_CASE("a read that nothing wrote is an error, but not of what lives longer")
     check_contains(message_of<Error>([&] { plan.finalize(); }), {"early", buffers.name(id)});
   }
   Plan plan(buffers);
-  plan.add(step("fine", Lane::kCompute, {in, w, t, s}, {a}));
+  plan.add(step("fine", Lane::kCompute, {in, w, t, s, empty}, {a}));
   CHECK_NOTHROW(plan.finalize());
 }
 

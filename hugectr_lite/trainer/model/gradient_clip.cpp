@@ -46,8 +46,7 @@ GradientClip::All GradientClip::gradients() const {
   if (shard_)
     all.own.push_back({shard_->gradients(), static_cast<int64_t>(shard_->own().size())});
   else
-    all.shared.push_back(
-        {parameters > 0 ? network.gradient_buffer() : plan::kNoBuffer, parameters});
+    all.shared.push_back({network.gradient_buffer(), parameters});
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     if (layers_.vector_gradients(i) == plan::kNoBuffer) continue;
     for (const auto& of : layers_.embeddings[i]->tables().steps().whole_gradients())
@@ -88,7 +87,7 @@ void GradientClip::emit(plan::Plan& plan) {
   plan.add(
       {.name = "gradient_norm",
        .lane = plan::Lane::kCompute,
-       .reads = plan::present(reads),
+       .reads = reads,
        .writes = {squares_, workspace_},
        .run = [this, list, shared, own, buffers = &plan.buffers()](const plan::StepContext& c) {
          const Vector<double> workspace(buffers->data<double>(workspace_), ops::kBlockSums);
@@ -96,7 +95,7 @@ void GradientClip::emit(plan::Plan& plan) {
          for (int64_t i = 0; i < std::ssize(list); ++i) {
            const ClippedGradients& g = list[static_cast<size_t>(i)];
            const int64_t before = i < shared ? 0 : own * ranks_.rank;  // other ranks'
-           ops::square_sum(c.exec, {network::pointer<float>(*buffers, g.id), g.count}, workspace,
+           ops::square_sum(c.exec, {buffers->data<float>(g.id), g.count}, workspace,
                            sums + before + i);
          }
        }});
