@@ -140,6 +140,10 @@ void check_labels(const config::TrainConfig& config, const network::Network& net
                     fmt::format("expected metrics without groups, as samples have weights "
                                 "(sample_weight), found {}",
                                 grouped->name));
+  if (network.tasks() > 1 && !evaluation.metrics.empty())
+    config::fail_at(*solver->find("eval_metrics"),
+                    fmt::format("expected AUC and AverageLoss alone for several tasks, found {}",
+                                evaluation.metrics.front().name));
   if (!network.predicts_values() || solver == nullptr) return;
   const auto refuse = [](const config::JsonNode& node, const std::string& found) {
     config::fail_at(node, fmt::format("expected \"AverageLoss\", as MSELoss predicts values, which "

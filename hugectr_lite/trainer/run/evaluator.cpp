@@ -51,13 +51,7 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
       source_(data::open_evaluation_source(
           data_of(config, set), set.path, model.max_batch() * ranks.ranks(),
           model.layers().slot_rows, set.most_samples, config.solver.batchsize_eval,
-          {ranks.rank, ranks.ranks()})) {
-  if (model.layers().network->tasks() > 1 && !config.solver.evaluation.metrics.empty())
-    raise<ConfigError>(
-        "solver.eval_metrics: expected AUC and AverageLoss alone for several tasks, "
-        "found {}",
-        config.solver.evaluation.metrics.front().name);
-}
+          {ranks.rank, ranks.ranks()})) {}
 
 bool Evaluator::has_both_classes() const {
   const auto source =
