@@ -117,7 +117,7 @@ if [ "$setup" = 1 ]; then phase "packages" tools/setup.sh; fi
 choose_parts
 if [ "$mode" = fuzz ]; then
   cmake --preset fuzz
-  targets=(checkpoint_fuzz config_fuzz norm_fuzz raw_fuzz serve_fuzz)
+  targets=(checkpoint_fuzz config_fuzz http_fuzz norm_fuzz raw_fuzz serve_fuzz)
   cmake --build --preset fuzz --target "${targets[@]}" -j "$jobs"
   for target in "${targets[@]}"; do
     echo "== $target, $fuzz_seconds seconds"

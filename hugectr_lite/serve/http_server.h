@@ -1,17 +1,20 @@
-// An HTTP/1.1 server: connections, limits and draining. What requests mean is the handler's
-// business.
+// An HTTP/1.1 server: connections, limits and draining. What requests mean is the business of
+// whoever admits them.
 //
 // Boost.Beast on one event loop. Every limit on what a client sends is enforced here: a request
-// beyond one is answered with 4xx, and its connection is closed.
+// beyond one is answered with 4xx or 503, and its connection is closed.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "hugectr_lite/serve/body_budget.h"
 
 namespace hlite::serve {
 
@@ -20,12 +23,18 @@ using Clock = std::chrono::steady_clock;
 // Bytes that a body's memory has beyond its end, as JSON parsers want them.
 inline constexpr size_t kBodyPadding = 64;
 
-struct HttpRequest {
+struct HttpHead {
   std::string method, target;  // the target without its query
+  // Headers; empty: absent.
+  std::string host, authorization, origin, content_type, content_encoding, json_length;
+  std::string client;     // address
+  bool loopback = false;  // whether that is this machine's own
+};
+
+struct HttpRequest : HttpHead {
   std::string body;            // with kBodyPadding bytes of capacity beyond its end
-  std::string host, authorization, content_encoding, json_length;  // headers; empty: absent
-  std::string client;                                              // address
-  Clock::time_point received;                                      // when its last byte was read
+  BodyLease lease;             // counts the body for as long as it lives
+  Clock::time_point received;  // when its last byte was read
 };
 
 struct HttpAnswer {
@@ -35,34 +44,45 @@ struct HttpAnswer {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-// {"error": message}, as KServe v2 has it.
+// {"error": message}, as KServe v2 has it. 503 asks the client to come again in a second.
 HttpAnswer error_answer(int status, const std::string& message);
 
 // Sends the answer: to be called once, from any thread.
 using Respond = std::function<void(HttpAnswer)>;
-// Called on the event loop, so it must not wait.
-using Handler = std::function<void(HttpRequest, const Respond&)>;
+
+// What becomes of a request.
+struct Admission {
+  int64_t max_body = 0;
+  std::function<void(HttpRequest, const Respond&)> handle = {};
+  std::optional<HttpAnswer> refusal = {};  // instead of all others
+};
+// Decides by the head, before a byte of the body is read. This and what it decides for are called
+// on the event loop, so they must not wait.
+using Admit = std::function<Admission(const HttpHead&)>;
 
 struct HttpOptions {
   std::string host = "127.0.0.1";
   uint16_t port = 8080;  // 0: a free one
   int64_t max_body = int64_t{64} << 20;
-  uint32_t max_header = 16 << 10;
+  int64_t max_bodies = int64_t{128} << 20;  // of all requests and answers together
+  uint32_t max_header = 16 << 10;           // with trailers
   int max_connections = 4096;
   std::chrono::milliseconds idle{60'000};     // without the first byte of a request
-  std::chrono::milliseconds request{10'000};  // from the first byte to the last, and for an answer
-  std::chrono::milliseconds drain{10'000};    // for the requests at hand, once stop() was called
+  std::chrono::milliseconds request{10'000};  // from the first byte to the last; for an answer
+  std::chrono::milliseconds drain_delay{0};   // from stop() until no more connections are taken
+  std::chrono::milliseconds drain{10'000};    // after that, for the requests at hand
 };
 
 struct HttpCounts {
   int64_t connections = 0;  // open ones
   int64_t refused = 0;      // connections beyond max_connections
+  int64_t body_bytes = 0;   // of max_bodies
 };
 
 class HttpServer {
  public:
   // Listens. Throws ConfigError for an address that cannot be used.
-  HttpServer(const HttpOptions& options, Handler handler);
+  HttpServer(const HttpOptions& options, Admit admit);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -70,7 +90,8 @@ class HttpServer {
   [[nodiscard]] uint16_t port() const;
   // Serves until stop() was called and all requests at hand are answered, or options.drain is over.
   void run();
-  // From any thread: takes no more connections, closes the idle ones, answers what has begun.
+  // From any thread: answers what has begun and what comes within options.drain_delay, and closes
+  // each connection with its answer, or once it was idle for so long; then listens no more.
   void stop();
   [[nodiscard]] HttpCounts counts() const;
 

@@ -86,7 +86,21 @@ void append_texts(std::string_view bytes, InputTensor& to, const std::string& pl
 
 }  // namespace
 
+void check_samples(int64_t samples, const ModelDescription& model) {
+  if (samples > model.max_samples)
+    throw RequestError(413,
+                       fmt::format("request: expected at most {} samples (serve --max-samples), "
+                                   "found {}",
+                                   model.max_samples, samples));
+}
+
 std::string_view name_of(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
+
+void InferBuilder::set_id(std::string_view id) {
+  constexpr size_t kLongest = 1024;
+  if (id.size() > kLongest) refuse("id: expected at most {} bytes, found {}", kLongest, id.size());
+  request.id = id;
+}
 
 InferBuilder::Open InferBuilder::open(std::string_view name) const {
   const std::string place = fmt::format("inputs[{}]", request.inputs.size());
@@ -110,6 +124,7 @@ void InferBuilder::describe(Open& input, std::string_view datatype,
                             std::vector<int64_t> shape) const {
   input.type = type_of(*input.tensor.spec, datatype, input.place);
   input.elements = elements_of(*input.tensor.spec, shape, bytes_, input.place);
+  check_samples(shape[0], model_);
   input.tensor.shape = std::move(shape);
 }
 

@@ -52,7 +52,11 @@ struct ModelDescription {
   std::vector<std::string> versions;
   std::vector<TensorSpec> inputs = {}, outputs = {};
   std::optional<WeightsIdentity> weights = {};  // of a checkpoint
+  int64_t max_samples = 65'536;                 // of a request
 };
+
+// Throws RequestError (413) for more samples than a request may have.
+void check_samples(int64_t samples, const ModelDescription& model);
 
 // A tensor of a request, row-major.
 struct InputTensor {
@@ -76,6 +80,8 @@ class InferBuilder {
   // `bytes`: the size of the whole request, which no shape may exceed.
   InferBuilder(const ModelDescription& model, int64_t bytes) : model_(model), bytes_(bytes) {}
 
+  // What the answer repeats: at most 1024 bytes.
+  void set_id(std::string_view id);
   // A tensor whose elements are not complete.
   struct Open {
     InputTensor tensor;

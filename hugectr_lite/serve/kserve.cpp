@@ -97,6 +97,65 @@ size_t json_bytes(const std::string& body, const std::string& json_length) {
   return length;
 }
 
+// Parses JSON in the thread's memory, which the element then lies in. Throws RequestError.
+class JsonReader {
+ public:
+  // `values`: commas and brackets that a right request has at most. The parser takes some 20 bytes
+  // for each, so they are counted before.
+  dom::element parse(std::string_view text, int64_t values) {
+    check_size(text, values);
+    large_ = text.size() > kLargeText;
+    if (!parser_) parser_.emplace();
+    if (parser_->capacity() < text.size() || parser_->max_depth() != kMaxDepth)
+      if (parser_->allocate(std::max<size_t>(text.size(), 4096), kMaxDepth) != simdjson::SUCCESS)
+        throw RequestError(503, "too little memory for a request");
+    dom::element root;
+    if (const auto error = parser_->parse(text.data(), text.size(), false).get(root))
+      refuse(
+          "request: expected JSON (at most {} brackets deep), found {} bytes of which the parser "
+          "says: {}",
+          kMaxDepth, text.size(), simdjson::error_message(error));
+    return root;
+  }
+  ~JsonReader() {
+    if (large_) parser_.reset();
+  }
+
+ private:
+  static void check_size(std::string_view text, int64_t values) {
+    const auto counts = [](char c) { return c == ',' || c == '[' || c == '{'; };
+    // A quick look suffices for nearly all; only the careful one knows strings.
+    if (std::count_if(text.begin(), text.end(), counts) <= values) return;
+    int64_t found = 0;
+    bool in_text = false;
+    for (size_t i = 0; i < text.size() && found <= values; ++i) {
+      if (text[i] == '"') in_text = !in_text;
+      if (in_text && text[i] == '\\') ++i;
+      if (!in_text && counts(text[i])) ++found;
+    }
+    if (found > values)
+      throw RequestError(413, fmt::format("request: expected at most {} values and brackets, "
+                                          "found more",
+                                          values));
+  }
+
+  static thread_local std::optional<dom::parser> parser_;  // grown once
+  bool large_ = false;
+};
+thread_local std::optional<dom::parser> JsonReader::parser_;
+
+// Of a request with as many samples as the model takes at once.
+int64_t most_values(const ModelDescription& model) {
+  constexpr int64_t kOther = 4096;  // names, shapes and parameters
+  int64_t of_sample = 0;
+  for (const TensorSpec& spec : model.inputs) {
+    int64_t width = 1;
+    for (size_t i = 1; i < spec.shape.size(); ++i) width *= spec.shape[i];
+    of_sample += width + 1;
+  }
+  return kOther + model.max_samples * of_sample;
+}
+
 // One infer request.
 class RequestParser {
  public:
@@ -105,7 +164,7 @@ class RequestParser {
 
   InferRequest parse(const dom::element& root) {
     const auto object = as<dom::object>(root, "request", "an object");
-    if (const auto id = member(object, "id", "request")) builder_.request.id = text_of(*id, "id");
+    if (const auto id = member(object, "id", "request")) builder_.set_id(text_of(*id, "id"));
     if (const auto parameters = member(object, "parameters", "request"))
       parse_parameters(as<dom::object>(*parameters, "parameters", "an object"));
     const auto inputs = member(object, "inputs", "request");
@@ -215,36 +274,22 @@ std::string metadata_json(const ModelDescription& model) {
 InferRequest parse_infer(const std::string& body, const std::string& json_length,
                          const ModelDescription& model) {
   const size_t length = json_bytes(body, json_length);
-  thread_local std::optional<dom::parser> parser;  // grown once
-  if (!parser) parser.emplace();
-  struct Release {
-    bool large;
-    ~Release() {
-      if (large) parser.reset();
-    }
-  } release{length > kLargeText};
-  if (parser->capacity() < length || parser->max_depth() != kMaxDepth)
-    if (parser->allocate(std::max<size_t>(length, 4096), kMaxDepth) != simdjson::SUCCESS)
-      throw RequestError(503, "too little memory for a request");
-  dom::element root;
-  if (const auto error = parser->parse(body.data(), length, false).get(root))
-    refuse(
-        "request: expected JSON (at most {} brackets deep), found {} bytes of which the parser "
-        "says: {}",
-        kMaxDepth, length, simdjson::error_message(error));
+  JsonReader reader;
+  const dom::element root =
+      reader.parse(std::string_view(body).substr(0, length), most_values(model));
   return RequestParser(std::string_view(body).substr(length), std::ssize(body), model).parse(root);
 }
 
 std::string parse_load(const std::string& body) {
+  constexpr int64_t kValues = 64;
   if (body.empty()) return {};
-  const json request = json::parse(body, nullptr, false);
-  if (!request.is_object()) refuse("request: expected a JSON object, found {}", in_quotes(body));
-  const json parameters = request.value("parameters", json::object());
-  if (!parameters.is_object()) refuse("parameters: expected an object, found another value");
-  const auto version = parameters.find("version");
-  if (version == parameters.end()) return {};
-  if (!version->is_string()) refuse("parameters.version: expected a string, found another value");
-  return version->get<std::string>();
+  JsonReader reader;
+  const auto request = as<dom::object>(reader.parse(body, kValues), "request", "an object");
+  const auto given = member(request, "parameters", "request");
+  if (!given) return {};
+  const auto version =
+      member(as<dom::object>(*given, "parameters", "an object"), "version", "parameters");
+  return version ? std::string(text_of(*version, "parameters.version")) : "";
 }
 
 InferAnswer infer_answer(const ModelDescription& model, const std::string& version,

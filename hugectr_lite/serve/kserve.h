@@ -20,8 +20,8 @@ std::string metadata_json(const ModelDescription& model);
 InferRequest parse_infer(const std::string& body, const std::string& json_length,
                          const ModelDescription& model);
 
-// The version that a request to load a model names in its parameters; empty: none. Throws
-// RequestError.
+// The version that a request to load a model names in its parameters; empty: none. `body` as above.
+// Throws RequestError.
 std::string parse_load(const std::string& body);
 
 // The answer to an infer request: one output [samples, tasks], model.outputs[0]. A binary one has

@@ -1,4 +1,6 @@
 // serve: the command line.
+#include <malloc.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -25,7 +27,7 @@ struct Options {
   std::optional<uint16_t> grpc_port;
   std::string token_file;
   int64_t max_delay_us = 0, deadline_ms = 1000, max_body_mb = 64, idle_s = 60, request_s = 10,
-          drain_s = 10, poll_ms = 1000;
+          drain_s = 10, drain_delay_ms = 500, max_bodies_mb = 128, poll_ms = 1000;
   bool quiet = false;
 };
 
@@ -56,6 +58,10 @@ void define(CLI::App& app, Options& o) {
                  "Microseconds that a batch waits for more samples")
       ->check(whole_number(0, 3'600'000'000))
       ->capture_default_str();
+  app.add_option("--max-samples", o.scorer.max_samples,
+                 "Samples of a request; larger ones are answered with 413")
+      ->check(whole_number(1, 1 << 24))
+      ->capture_default_str();
   app.add_option("--max-queue", o.scorer.max_queue,
                  "Samples that may wait; requests beyond are answered with 503")
       ->check(whole_number(1, 1 << 24))
@@ -67,6 +73,11 @@ void define(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--max-body-mb", o.max_body_mb, "Largest body of a request, in MiB")
       ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  app.add_option("--max-bodies-mb", o.max_bodies_mb,
+                 "Memory of the bodies of all requests together, in MiB; requests beyond are "
+                 "answered with 503")
+      ->check(whole_number(1, 1 << 20))
       ->capture_default_str();
   app.add_option("--max-connections", o.http.max_connections, "Connections at a time")
       ->check(whole_number(1, 1 << 20))
@@ -80,6 +91,11 @@ void define(CLI::App& app, Options& o) {
       ->capture_default_str();
   app.add_option("--drain-s", o.drain_s, "Seconds that SIGTERM leaves to requests at hand")
       ->check(whole_number(0, 3'600))
+      ->capture_default_str();
+  app.add_option("--drain-delay-ms", o.drain_delay_ms,
+                 "Milliseconds after SIGTERM for which connections are still taken, while "
+                 "/v2/health/ready says 503")
+      ->check(whole_number(0, 3'600'000))
       ->capture_default_str();
   app.add_option("--poll-ms", o.poll_ms, "Milliseconds between looks for newer versions")
       ->check(whole_number(10, 3'600'000))
@@ -156,9 +172,15 @@ std::vector<serve::ServedModelOptions> models_of(const Options& options) {
 
 void run(Options& o) {
   if (o.quiet) log::set_level(log::Level::kWarning);
+  // Bodies of requests go back to the system when they end. Without this glibc raises its threshold
+  // with the first large one, and later ones leave holes in the heap.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 16 << 20);
   o.scorer.max_delay = std::chrono::microseconds(o.max_delay_us);
   o.service.deadline = std::chrono::milliseconds(o.deadline_ms);
   o.http.max_body = o.max_body_mb << 20;
+  o.http.max_bodies = o.max_bodies_mb << 20;
+  o.http.drain_delay = std::chrono::milliseconds(o.drain_delay_ms);
   o.http.idle = std::chrono::seconds(o.idle_s);
   o.http.request = std::chrono::seconds(o.request_s);
   o.http.drain = std::chrono::seconds(o.drain_s);
@@ -171,11 +193,11 @@ void run(Options& o) {
   const BrokenPipeGuard pipes;
   if (o.grpc_port) serve::grpc::require_plugin();
   serve::Service service(o.service, models_of(o));
-  serve::HttpService answers(service);
+  serve::HttpService answers(service, o.http.max_body);
   serve::HttpServer* http = nullptr;
-  serve::HttpServer server(o.http, [&](serve::HttpRequest request, const serve::Respond& respond) {
-    if (request.target == "/metrics") answers.set_counts(http->counts());
-    answers.handle(std::move(request), respond);
+  serve::HttpServer server(o.http, [&](const serve::HttpHead& head) {
+    if (head.target == "/metrics") answers.set_counts(http->counts());
+    return answers.admit(head);
   });
   http = &server;
   std::optional<serve::grpc::GrpcServer> grpc;
@@ -183,9 +205,12 @@ void run(Options& o) {
   std::thread waiter([&] {
     int signal = 0;
     sigwait(&signals, &signal);
+    server.stop();  // first, so that what drain() answers ends its connection
     service.drain();
-    server.stop();
-    if (grpc) grpc->stop();
+    if (grpc) {
+      std::this_thread::sleep_for(o.http.drain_delay);
+      grpc->stop();
+    }
   });
   const bool v6 = o.http.host.find(':') != std::string::npos;
   fmt::print("serving on http://{}{}{}:{}{}\n", v6 ? "[" : "", o.http.host, v6 ? "]" : "",

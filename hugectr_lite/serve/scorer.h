@@ -34,6 +34,7 @@ struct ScorerOptions {
   // Samples scored at once. A larger batch is no faster on a CPU, and its first request waits for
   // its last.
   int64_t max_batch = 256;
+  int64_t max_samples = 65'536;            // of a request
   int64_t max_queue = 8192;                // samples that may wait
   std::chrono::microseconds max_delay{0};  // that a batch waits for more samples
 };

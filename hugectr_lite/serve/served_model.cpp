@@ -86,6 +86,7 @@ std::unique_ptr<LoadedVersion> ServedModel::load_version(const VersionNumber& nu
   loaded->scorer = std::make_unique<Scorer>(scorer, metrics_);
   loaded->description = description_of(options_.name, loaded->version, *loaded->scorer);
   loaded->description.weights = weights;
+  loaded->description.max_samples = options_.scorer.max_samples;
   return loaded;
 }
 

@@ -52,7 +52,10 @@ Metrics::Metrics()
       connections_(gauges(registry_, "hugectr_lite_connections", "Open connections").Add({})),
       refused_connections_(gauges(registry_, "hugectr_lite_refused_connections",
                                   "Connections beyond --max-connections")
-                               .Add({})) {}
+                               .Add({})),
+      body_bytes_(gauges(registry_, "hugectr_lite_body_bytes",
+                         "Memory of requests' bodies and large answers, of --max-bodies-mb")
+                      .Add({})) {}
 
 ModelMetrics Metrics::model(const std::string& name) {
   const prometheus::Labels labels = {{"model", name}};
@@ -76,9 +79,10 @@ void Metrics::count_error(int status) {
 void Metrics::count_refused_version(const std::string& model) {
   refused_versions_.Add({{"model", model}}).Increment();
 }
-void Metrics::set_connections(int64_t open, int64_t refused) {
+void Metrics::set_connections(int64_t open, int64_t refused, int64_t body_bytes) {
   connections_.Set(static_cast<double>(open));
   refused_connections_.Set(static_cast<double>(refused));
+  body_bytes_.Set(static_cast<double>(body_bytes));
 }
 
 std::string Metrics::text() const {

@@ -28,7 +28,7 @@ class Metrics {
   [[nodiscard]] ModelMetrics model(const std::string& name);
   // Answers with an error, by their status.
   void count_error(int status);
-  void set_connections(int64_t open, int64_t refused);
+  void set_connections(int64_t open, int64_t refused, int64_t body_bytes);
   // A version of a model that could not be loaded.
   void count_refused_version(const std::string& model);
 
@@ -41,7 +41,7 @@ class Metrics {
   prometheus::Family<prometheus::Histogram>&queue_seconds_, &score_seconds_, &request_seconds_,
       &batch_samples_;
   prometheus::Family<prometheus::Gauge>&version_, &iteration_, &queued_samples_;
-  prometheus::Gauge &connections_, &refused_connections_;
+  prometheus::Gauge &connections_, &refused_connections_, &body_bytes_;
 };
 
 }  // namespace hlite::serve

@@ -144,10 +144,13 @@ void Service::infer(const InferCall& call, const Parse& parse,
   RecordedRequest recorded;
   SampleBlock samples = samples_of(request, *version, recorded);
   if (!recorded.keys.empty()) model(call.model).record(recorded);
-  const auto limit = request.timeout_us > 0
-                         ? std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(
-                               std::min<int64_t>(request.timeout_us, 3'600'000'000)))
-                         : Clock::duration(options_.deadline);
+  // A client may wait longer than the server's own deadline, but not hold the queue for ever.
+  constexpr std::chrono::microseconds kLongest = std::chrono::minutes(1);
+  const std::chrono::microseconds longest =
+      std::max<std::chrono::microseconds>(kLongest, options_.deadline);
+  const Clock::duration limit =
+      request.timeout_us > 0 ? std::min(std::chrono::microseconds(request.timeout_us), longest)
+                             : std::chrono::microseconds(options_.deadline);
   request.inputs.clear();
   ScoreJob job{
       .samples = std::move(samples),

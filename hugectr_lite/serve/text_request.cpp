@@ -15,6 +15,7 @@ InferRequest parse_lines(const std::string& body, const ModelDescription& model)
         "model \"{}\": expected a checkpoint with its preparation (train --with-preparation), "
         "which says what lines of text mean, found none",
         model.name);
+  check_samples(std::count(body.begin(), body.end(), '\n') + !body.ends_with('\n'), model);
   InputTensor text;
   text.spec = &*spec;
   for (std::string_view rest = body; !rest.empty();) {

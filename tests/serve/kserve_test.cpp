@@ -89,6 +89,51 @@ TEST_CASE("an answer reads back as the same scores") {
 }
 
 // Bytes of good requests changed, cut and repeated at random: an answer or a refusal, no more.
+int status_of(const std::string& body, const ModelDescription& model) {
+  try {
+    parse_padded(body, "", model);
+    return 200;
+  } catch (const RequestError& error) {
+    return error.status();
+  }
+}
+
+TEST_CASE("a request has as many values, samples and brackets as it needs, and no more") {
+  ModelDescription model = dense_and_keys();
+  model.max_samples = 3;
+  const auto request = [](int samples, const std::string& more) {
+    std::string keys, dense;
+    for (int i = 0; i < samples; ++i) {
+      keys += std::string(i > 0 ? "," : "") + "[1,2,3]";
+      dense += std::string(i > 0 ? "," : "") + "[1,2]";
+    }
+    return fmt::format(
+        R"({{{}"inputs": [{{"name": "keys", "shape": [{}, 3], "datatype": "INT64", "data": [{}]}},
+            {{"name": "dense", "shape": [{}, 2], "datatype": "FP32", "data": [{}]}},
+            {{"name": "words", "shape": [1, 1], "datatype": "BYTES", "data": ["[,[,{{,\\\""]}}]}})",
+        more, samples, keys, samples, dense);
+  };
+  CHECK(status_of(request(3, ""), model) == 200);
+  CHECK(status_of(request(4, ""), model) == 413);
+  const auto id = [](size_t bytes) { return R"("id": ")" + std::string(bytes, 'a') + R"(", )"; };
+  CHECK(status_of(request(1, id(1024)), model) == 200);
+  CHECK(status_of(request(1, id(1025)), model) == 400);
+  // Text may have what counts outside of it; of other values some 4096 are allowed.
+  const auto values = [](size_t n) {
+    std::string list = R"("x": [0)";
+    while (n-- > 1) list += ",0";
+    return list + "], ";
+  };
+  CHECK(status_of(request(1, R"("x": ")" + std::string(9000, ',') + R"(", )"), model) == 200);
+  CHECK(status_of(request(1, values(4000)), model) == 200);
+  CHECK(status_of(request(1, values(4200)), model) == 413);
+  const auto nested = [](size_t n) {
+    return R"("x": )" + std::string(n, '[') + std::string(n, ']') + ", ";
+  };
+  CHECK(status_of(request(1, nested(10)), model) == 200);
+  CHECK(status_of(request(1, nested(3000)), model) == 400);
+}
+
 TEST_CASE("damaged requests are refused or mean something") {
   const ModelDescription model = dense_and_keys();
   const std::string head =
@@ -127,8 +172,9 @@ TEST_CASE("damaged requests are refused or mean something") {
     } catch (const RequestError& error) {
       ++refused;
       const std::string what = error.what();
-      if (error.status() != 400 || (what.find("expected") == std::string::npos &&
-                                    what.find("is required") == std::string::npos))
+      if ((error.status() != 400 && error.status() != 413) ||
+          (what.find("expected") == std::string::npos &&
+           what.find("is required") == std::string::npos))
         FAIL(what);
     }
   }

@@ -21,12 +21,12 @@ ModelDescription model_of_lines() {
 
 using Lines = std::vector<std::string>;
 
-// The message of the refusal, whose status is 400.
-std::string refusal_of(const std::string& body, const ModelDescription& model) {
+// The message of the refusal.
+std::string refusal_of(const std::string& body, const ModelDescription& model, int status = 400) {
   try {
     (void)parse_lines(body, model);
   } catch (const RequestError& error) {
-    CHECK(error.status() == 400);
+    CHECK(error.status() == status);
     return error.what();
   }
   FAIL("expected a refusal");
@@ -75,6 +75,15 @@ TEST_CASE("any number of lines comes in their order") {
     }
     CHECK((parse_lines(body, model).inputs.at(0).texts == want));
   }
+}
+
+TEST_CASE("more lines than samples of a request are refused, with and without a last line end") {
+  ModelDescription model = model_of_lines();
+  model.max_samples = 2;
+  CHECK(parse_lines("a\nb", model).inputs.at(0).texts.size() == 2);
+  for (const char* body : {"a\nb\nc", "a\nb\nc\n"})
+    CHECK(refusal_of(body, model, 413) ==
+          "request: expected at most 2 samples (serve --max-samples), found 3");
 }
 
 TEST_CASE("lines are refused for a model without a preparation, and bodies without a line") {

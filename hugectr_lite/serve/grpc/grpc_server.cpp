@@ -1,5 +1,6 @@
 #include "hugectr_lite/serve/grpc/grpc_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "hugectr_lite/core/build_config.h"
@@ -10,6 +11,8 @@ namespace hlite::serve::grpc {
 namespace {
 
 constexpr int64_t kRetryMs = 1000;
+// A client may say that it waits for centuries, which no clock can count.
+constexpr int64_t kLongestDeadlineUs = 3'600'000'000;
 
 // gRPC's status for HTTP's.
 int32_t code_of(int status) {
@@ -20,6 +23,8 @@ int32_t code_of(int status) {
       return 16;  // UNAUTHENTICATED
     case 404:
       return 5;  // NOT_FOUND
+    case 413:
+      return 8;  // RESOURCE_EXHAUSTED
     case 503:
       return 14;  // UNAVAILABLE
     case 504:
@@ -31,7 +36,7 @@ int32_t code_of(int status) {
 
 InferRequest parse_tensors(const Request& from, const ModelDescription& model) {
   InferBuilder builder(model, from.bytes);
-  builder.request.id = from.id;
+  builder.set_id(from.id);
   builder.request.binary = from.raw;
   builder.request.timeout_us = from.timeout_us;
   if (from.timeout_us < 0)
@@ -163,7 +168,8 @@ void GrpcServer::infer(Call* call, const Request& request, const Finished& finis
                    .version = std::string(request.version),
                    .received = finished.received};
   if (request.deadline_us >= 0)
-    wanted.latest = finished.received + std::chrono::microseconds(request.deadline_us);
+    wanted.latest = finished.received +
+                    std::chrono::microseconds(std::min(request.deadline_us, kLongestDeadlineUs));
   service_.infer(
       wanted, [&](const ModelDescription& model) { return parse_tensors(request, model); },
       [this, call, finished](const Inferred& inferred) {
