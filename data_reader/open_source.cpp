@@ -10,6 +10,7 @@
 #include "data_reader/shuffled_source.h"
 #include "data_reader/text/text_reader.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
@@ -42,6 +43,15 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
   if (!config.is_raw())
     return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
   return std::make_unique<AsyncReader>(config, path, split, batch_size, slot_rows, options);
+}
+
+int64_t count_samples(const config::DataConfig& config, const std::string& path, Split split,
+                      std::span<const int64_t> slot_rows) {
+  if (config.is_raw()) return raw_sample_count(config, split, path, ReadFile(path).size());
+  constexpr int64_t kBatch = 8192;
+  SourceOptions once;
+  once.repeat = false;
+  return open_source(config, path, split, kBatch, slot_rows, once)->samples();
 }
 
 int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int64_t samples,

@@ -51,6 +51,10 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
                                          std::span<const int64_t> slot_rows,
                                          const SourceOptions& options = {});
 
+// Samples in the file that such a source would read. Throws as open_source().
+int64_t count_samples(const config::DataConfig& config, const std::string& path, Split split,
+                      std::span<const int64_t> slot_rows);
+
 // Host memory that such a source takes at most, for batches of `rows` rows (of the shard) out of a
 // set of `samples` samples.
 int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int64_t samples,

@@ -5,7 +5,9 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <string_view>
 
+#include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/plugin_file.h"
 
 namespace hlite::comm {
@@ -18,6 +20,11 @@ using Entry = bool (*)(int version, const Topology* topology, const char* identi
 }  // namespace
 
 bool under_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+
+int processes_here() {
+  const char* const here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return here ? parse_number<int>(std::string_view(here)).value_or(1) : 1;
+}
 
 std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology,
                                                      const RunIdentity& identity) {

@@ -15,6 +15,8 @@ inline constexpr int kMpiPluginVersion = 5;
 
 // Returns true if this process was started by mpirun (or another launcher of Open MPI).
 bool under_mpirun();
+// Processes of this run on this machine: one without mpirun.
+int processes_here();
 
 // The ranks of this process, which is the node of its place under mpirun. Once a process. Throws
 // CommError that says what is missing, or how to start it when there are not as many processes as

@@ -3,10 +3,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "hugectr_lite/core/error.h"
 
@@ -68,15 +72,47 @@ HostMemory::~HostMemory() {
     std::free(data_);
 }
 
-int64_t available_memory_bytes() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key, unit;
-  int64_t kib = 0;
-  while (meminfo >> key >> kib) {
-    if (key == "MemAvailable:") return kib * 1024;
-    std::getline(meminfo, unit);
+// Returns the number after `key` in a file of lines "key number ...".
+static std::optional<int64_t> number_of(const std::string& file, std::string_view key) {
+  std::ifstream lines(file);
+  std::string name, rest;
+  for (int64_t number = 0; lines >> name >> number; std::getline(lines, rest))
+    if (name == key) return number;
+  return std::nullopt;
+}
+
+// Returns what the limit of one control group leaves. Files that it has in memory make room.
+static int64_t left_in_group(const std::string& folder, bool unified) {
+  int64_t limit = 0, used = 0;
+  std::ifstream most(folder + (unified ? "/memory.max" : "/memory.limit_in_bytes")),
+      now(folder + (unified ? "/memory.current" : "/memory.usage_in_bytes"));
+  if (!(most >> limit) || !(now >> used)) return std::numeric_limits<int64_t>::max();  // no limit
+  for (const char* const list : {"inactive_file", "active_file"})
+    used -= number_of(folder + "/memory.stat", (unified ? "" : "total_") + std::string(list))
+                .value_or(0);
+  return std::max<int64_t>(0, limit - std::max<int64_t>(0, used));
+}
+
+int64_t available_memory_bytes(const std::string& root) {
+  constexpr int64_t kKiB = 1024;
+  int64_t available = number_of(root + "/proc/meminfo", "MemAvailable:").value_or(0) * kKiB;
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "4:memory:/job" (v1) or "0::/job" (v2)
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (!controllers.empty() && controllers != "memory") continue;
+    const std::string top =
+        root + (controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+    // A group above may have the limit. In a container the path may be the host's, and then its own
+    // group is at the top.
+    std::string group = line.substr(second + 1);
+    for (;; group.resize(group.find_last_of('/'))) {
+      available = std::min(available, left_in_group(top + group, controllers.empty()));
+      if (group.find('/') == std::string::npos) break;
+    }
   }
-  return 0;
+  return available;
 }
 
 int64_t peak_resident_bytes() {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "hugectr_lite/core/view.h"
@@ -63,8 +64,9 @@ class Tensor {
   View<T, R> view_;
 };
 
-// Physical memory of this machine that can still be had, in bytes.
-int64_t available_memory_bytes();
+// Physical memory that this process can still have, in bytes: of the machine, or of the control
+// group (a container, a batch job) whose limit leaves less. `root`: where /proc and /sys are.
+int64_t available_memory_bytes(const std::string& root = "");
 // Most memory this process has had resident so far, in bytes.
 int64_t peak_resident_bytes();
 

@@ -1,11 +1,15 @@
 #include "hugectr_lite/core/memory.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
 
 using namespace hlite;
 
@@ -56,6 +60,43 @@ TEST_CASE("a tensor is a zeroed array of its shape") {
   CHECK(t.data()[14] == 7);
   const Tensor<int32_t, 1> empty(0);
   CHECK(empty.size() == 0);
+}
+
+TEST_CASE("available memory is the machine's, or what the limit of a control group leaves") {
+  constexpr int64_t kMiB = 1 << 20;
+  const test::TemporaryDirectory root;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    const std::filesystem::path path(root / file);
+    std::filesystem::create_directories(path.parent_path());
+    test::write_text(path, text);
+  };
+  const auto available = [&] { return available_memory_bytes(root.path()) / kMiB; };
+  write("proc/meminfo",
+        "MemTotal:       16777216 kB\nHugePages_Total:       0\nMemAvailable:    8388608 kB\n");
+  CHECK(available() == 8192);
+  write("proc/self/cgroup", "0::/batch/job\n");
+  CHECK(available() == 8192);  // groups that are not to be seen
+  write("sys/fs/cgroup/batch/job/memory.max", "max\n");
+  write("sys/fs/cgroup/batch/job/memory.current", "1048576\n");
+  CHECK(available() == 8192);
+  // A group above has a limit. Of the 3 GiB that it uses, 1 GiB are files in memory.
+  write("sys/fs/cgroup/batch/memory.max", std::to_string(4096 * kMiB));
+  write("sys/fs/cgroup/batch/memory.current", std::to_string(3072 * kMiB));
+  write("sys/fs/cgroup/batch/memory.stat",
+        fmt::format("anon {}\ninactive_file {}\nactive_file {}\n", 2048 * kMiB, 768 * kMiB,
+                    256 * kMiB));
+  CHECK(available() == 2048);
+  write("sys/fs/cgroup/batch/job/memory.max", std::to_string(100 * kMiB));
+  CHECK(available() == 99);
+  // Version 1; in a container whose paths are the host's.
+  write("proc/self/cgroup", "5:cpu:/docker/12\n4:memory:/docker/12\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", std::to_string(1024 * kMiB));
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(1000 * kMiB));
+  write("sys/fs/cgroup/memory/memory.stat",
+        fmt::format("inactive_file 0\ntotal_inactive_file {}\n", 500 * kMiB));
+  CHECK(available() == 524);
+  write("sys/fs/cgroup/memory/memory.usage_in_bytes", std::to_string(2000 * kMiB));
+  CHECK(available() == 0);
 }
 
 TEST_CASE("memory figures of system and process") {

@@ -4,6 +4,7 @@
 
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -26,6 +27,34 @@ void check_says(const ProgramResult& result, const Mistake& m) {
 }
 
 }  // namespace
+
+TEST_CASE("a run that takes more memory than there is is refused at its start, as the check says") {
+  const SmallRun run;
+  const std::string rows = "slot_size_array=[1400000000,1400000000,1400000000]";
+  const std::vector<std::string> much = {"--set", "layers.emb.sparse_embedding_hparam." + rows,
+                                         "--set", "layers.data." + rows};
+  for (const char* ranks : {"[[0]]", "[[0,1]]", "[[0,1],[2,3]]"}) {
+    INFO(ranks);
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.end(), much.begin(), much.end());
+      more.insert(more.end(), {"--set", gpu(ranks)});
+      return run.train(more);
+    };
+    const auto refused = with({"--save", run / "model"});
+    INFO(refused.err);
+    CHECK(refused.code == 2);
+    CHECK(refused.out.empty());
+    check_contains(refused.err, {"train: memory: expected 2", " GB available", ", found ",
+                                 "--set solver.embedding_memory=auto", "embedding_vec_size",
+                                 "emb.table_0 (1400000000 rows, 22.4 GB)"});
+    CHECK_FALSE(std::filesystem::exists(run / "model"));
+    const auto checked = with({"--check"});
+    CHECK(checked.code == 0);
+    // The numbers of what is free right now differ.
+    check_contains(checked.out, {refused.err.substr(7, refused.err.find(", found ") - 7),
+                                 "cannot start here yet"});
+  }
+}
 
 TEST_CASE("mistakes on the command line and in the config exit with 2 and say what is wrong") {
   const SmallRun run;

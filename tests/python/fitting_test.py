@@ -42,6 +42,11 @@ class FittingTest(unittest.TestCase):
         label, dense, keys = samples(333, 2)
         self.held_out = label, features(dense), keys
 
+    def test_more_memory_than_there_is_is_refused_at_the_start(self):
+        built = hl.models.dcnv2(dense=2, tables=[4_000_000_000, 5, 4_000_000_000], samples=500)
+        with self.assertRaisesRegex(hl.ConfigError, r"memory: expected .* GB available, found .*solver.embedding_memory=auto"):
+            hl.Trainer(built, arrays=True)
+
     def test_fit_makes_the_bits_of_steps(self):
         one, other = (hl.Trainer(early_stopping(), arrays=True) for _ in range(2))
         events = one.fit(*self.samples, epochs=2, shuffle=False)

@@ -72,27 +72,22 @@ std::string layer_table(const Model& model) {
          fmt::format("{:{}}  {:{}}  {:{}}  {:>14}\n", "total", name, "", type, "", output, total);
 }
 
-struct DataFile {
-  std::string line;
-  int64_t samples = -1;  // unknown
-};
-
-// `written`: its path, as the config has it.
-DataFile check_data_file(const config::TrainConfig& config, const Model& model, const char* what,
-                         const std::string& written, data::Split split, Lines& reasons) {
+// Returns a line about the file. `written`: its path, as the config has it.
+std::string check_data_file(const config::TrainConfig& config, const Model& model, const char* what,
+                            const std::string& written, data::Split split, Lines& reasons) {
   const std::string path = config.resolve(written);
   if (!std::filesystem::exists(path)) {
     reasons.push_back(fmt::format("{}: {} is not there", what, path));
-    return {.line = fmt::format("  {:24}{}: not there\n", what, path)};
+    return fmt::format("  {:24}{}: not there\n", what, path);
   }
   if (config.data.follow && split == data::Split::kTrain) {
     const data::FollowedSource source(config.data, path, config.solver.batchsize, {}, {});
-    return {.line = fmt::format("  {:24}{}: followed\n", what, path)};
+    return fmt::format("  {:24}{}: followed\n", what, path);
   }
   if (config.data.format == config::DataFormat::kParquet) {
     if (const std::string missing = data::parquet::why_missing(); !missing.empty()) {
       reasons.push_back(fmt::format("{}: {}", what, missing));
-      return {.line = fmt::format("  {:24}{}: not read\n", what, path)};
+      return fmt::format("  {:24}{}: not read\n", what, path);
     }
   }
   // Decodes the first batch too, so that a file of another shape is found here.
@@ -102,8 +97,7 @@ DataFile check_data_file(const config::TrainConfig& config, const Model& model, 
       data::open_source(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
                         model.layers().slot_rows, once);
   source->next();
-  return {.line = fmt::format("  {:24}{}: {} samples\n", what, path, source->samples()),
-          .samples = source->samples()};
+  return fmt::format("  {:24}{}: {} samples\n", what, path, source->samples());
 }
 
 std::string memory_text(const MemoryOfRun& memory, const RowMemoryDecision& rows, Lines& reasons) {
@@ -139,13 +133,6 @@ void check_options(const config::TrainConfig& config, const Options& options,
   if (reasons.size() == before) check_model_data(data, options, config.data.follow);
 }
 
-// Returns the samples of the whole evaluation, as far as config and file say.
-int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
-  int64_t samples = config.solver.eval_samples();
-  samples = std::min(samples, config.data.eval_num_samples.value_or(samples));
-  return file.samples < 0 ? samples : std::min(samples, file.samples);
-}
-
 // The GPU to report about; absent_gpu() if one is requested and is not here, null for the CPU.
 // What is missing is added to `reasons`.
 const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Options& options,
@@ -174,24 +161,16 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   const Model model(config, resolve_seed(config), threads,
                     ranks_for_report(config, placements, memory_of_rows.tiers), gpu);
   const data::TrainedOn data = check_training_data(config, options);
-  const DataFile train = check_data_file(config, model, "training data", config.data.source,
-                                         data::Split::kTrain, reasons);
-  std::string files = train.line;
+  std::string files = check_data_file(config, model, "training data", config.data.source,
+                                      data::Split::kTrain, reasons);
   check_options(config, options, data, reasons);
-  MemoryOfRun memory{.config = config,
-                     .model = model,
-                     .threads = threads,
-                     .train_samples = std::max<int64_t>(0, train.samples)};
-  if (config.solver.evaluates()) {
-    const DataFile file = check_data_file(config, model, "evaluation data", config.data.eval_source,
-                                          data::Split::kEval, reasons);
-    files += file.line;
-    memory.eval_samples = evaluation_samples(config, file);
-  }
+  if (config.solver.evaluates())
+    files += check_data_file(config, model, "evaluation data", config.data.eval_source,
+                             data::Split::kEval, reasons);
   if (!config.data.test_source.empty())
     files += check_data_file(config, model, "test data", config.data.test_source,
-                             data::Split::kEval, reasons)
-                 .line;
+                             data::Split::kEval, reasons);
+  const MemoryOfRun memory = memory_of_run(config, options, model, threads);
   std::string text = layer_table(model) + "\n" + memory_text(memory, memory_of_rows, reasons) +
                      "\nfiles\n" + files;
   for (const std::string& warning : path_warnings(config)) text += "  " + warning + "\n";

@@ -1,6 +1,11 @@
 #include "hugectr_lite/trainer/run/memory_report.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "data_reader/open_source.h"
+#include "hugectr_lite/comm/mpi_plugin.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
@@ -72,15 +77,11 @@ std::string host_report(const MemoryOfRun& run, Lines& reasons) {
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("sorting workspace", m.workspace) +
           line("batches and evaluation", m.batch + data);
-  const int64_t here = solver.max_ranks_of_a_node();
-  const int64_t total = (m.total() + data) * here, available = available_memory_bytes();
-  text += line(here > 1 ? fmt::format("total of {} ranks", here) : "total", total,
+  const int64_t here = ranks_here(solver), available = available_memory_bytes();
+  text += line(here > 1 ? fmt::format("total of {} ranks", here) : "total", host_bytes_here(run),
                available_text(available));
-  if (total > available)
-    reasons.push_back(fmt::format(
-        "memory: {} needed on one node, {} available; with solver.embedding_memory (\"auto\", or "
-        "host_gb and disk) rows of tables lie on a disk",
-        bytes_text(total), bytes_text(available)));
+  if (std::string lack = host_shortage(run, available); !lack.empty())
+    reasons.push_back(std::move(lack));
   return text;
 }
 
@@ -115,10 +116,9 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
   text += line("evaluation scores and metrics", evaluation, on_host ? left : about);
   text += line("total", needed + (on_host ? 0 : evaluation),
                here ? fmt::format("({} of {} free)", bytes_text(free), bytes_text(total)) : "");
-  const int64_t host = data_bytes(run) + (on_host ? scores_bytes(run) : 0),
-                rows = host_row_bytes(run.model), available = available_memory_bytes();
+  const int64_t rows = host_row_bytes(run.model), available = available_memory_bytes();
   if (rows > 0) text += line("host: rows of tables", rows);
-  text += line("host: batches and evaluation", host, available_text(available));
+  text += line("host: batches and evaluation", bytes_outside_model(run), available_text(available));
   if (here && needed > free)
     reasons.push_back(fmt::format(
         "device memory: {} needed, {} free, {} missing; the largest tables: {}; with "
@@ -126,17 +126,101 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
         "memory",
         bytes_text(needed), bytes_text(free), bytes_text(needed - free),
         largest_tables(table_sizes(run.model))));
-  const int64_t of_node = host + rows * solver.max_ranks_of_a_node();
-  if (of_node > available)
-    reasons.push_back(fmt::format("memory: {} needed for {}batches and evaluation, {} available",
-                                  bytes_text(of_node), rows > 0 ? "rows of tables, " : "",
-                                  bytes_text(available)));
+  if (std::string lack = host_shortage(run, available); !lack.empty())
+    reasons.push_back(std::move(lack));
   return text;
+}
+
+// What to write in a config whose run takes too much memory of the host.
+std::string advice(const MemoryOfRun& run) {
+  const MemoryEstimate m = memory_of(run.model);
+  const int64_t rows = run.model.gpu() ? host_row_bytes(run.model) : m.tables + m.optimizer_states;
+  std::vector<std::string> ways;
+  if (rows >= host_bytes_here(run) / ranks_here(run.config.solver) / 2) {
+    const auto& memory = run.config.solver.embedding_memory;
+    if (!memory)
+      ways.emplace_back(
+          "\"embedding_memory\": \"auto\" in the solver block keeps the rows that do not fit on a "
+          "disk (--set solver.embedding_memory=auto)");
+    else if (!memory->automatic)
+      ways.emplace_back(
+          "a smaller host_gb in solver.embedding_memory, with disk, keeps fewer rows");
+    ways.push_back(fmt::format(
+        "smaller vectors (embedding_vec_size) or an optimizer with fewer states take less; the "
+        "largest tables: {}",
+        largest_tables(table_sizes(run.model))));
+  } else {
+    ways.emplace_back("a smaller solver.batchsize takes less");
+    if (run.config.data.shuffle_samples)
+      ways.emplace_back("without shuffle_samples the training set is not kept in memory");
+  }
+  if (!comm::under_mpirun() && run.config.solver.gpu.size() > 1)
+    ways.push_back(fmt::format("under mpirun each of {} machines has its share",
+                               run.config.solver.gpu.size()));
+  return fmt::format("{}", fmt::join(ways, "; "));
+}
+
+// Samples in a file; 0: not known. What is wrong with the file is said by who reads it.
+int64_t samples_in(const MemoryOfRun& run, const std::string& file, data::Split split) {
+  try {
+    return data::count_samples(run.config.data, run.config.resolve(file), split,
+                               run.model.layers().slot_rows);
+  } catch (const DataError&) {
+    return 0;
+  }
 }
 
 }  // namespace
 
+MemoryOfRun memory_of_run(const config::TrainConfig& config, const Options& options,
+                          const Model& model, int threads) {
+  MemoryOfRun run{.config = config, .model = model, .threads = threads};
+  if (options.without_data) return run;
+  // The others read ahead as much of any set.
+  const bool keeps_samples =
+      config.data.shuffle_samples || config.data.format == config::DataFormat::kParquet;
+  if (keeps_samples && !config.data.follow)
+    run.train_samples = samples_in(run, config.data.source, data::Split::kTrain);
+  if (config.solver.evaluates())
+    run.eval_samples = std::min(config.solver.eval_samples(),
+                                samples_in(run, config.data.eval_source, data::Split::kEval));
+  return run;
+}
+
+int64_t row_bytes_of(const Model& model, int rank) {
+  int64_t bytes = 0;
+  for (const auto& e : model.layers().embeddings) {
+    const embedding::TableStorage& storage = e->tables().storage();
+    bytes += e->row_bytes() *
+             (storage.placement() ? storage.placement()->rows_of(rank) : storage.own_rows());
+  }
+  return bytes;
+}
+
+int64_t row_bytes_here(const Model& model) {
+  int64_t all = 0;
+  for (int rank = 0; rank < model.ranks(); ++rank) all += row_bytes_of(model, rank);
+  return all / model.ranks() * ranks_here(model.config().solver);
+}
+
 int64_t bytes_outside_model(const MemoryOfRun& run) { return data_bytes(run) + scores_bytes(run); }
+
+int64_t host_bytes_here(const MemoryOfRun& run) {
+  const Model& model = run.model;
+  const int64_t here = ranks_here(run.config.solver), outside = bytes_outside_model(run);
+  if (model.gpu()) return here * (outside + host_row_bytes(model));
+  const int64_t own = memory_of(model).total();
+  if (model.row_memory()) return here * (own + outside);
+  return here * (own - row_bytes_of(model, model.rank()) + outside) + row_bytes_here(model);
+}
+
+std::string host_shortage(const MemoryOfRun& run, int64_t available) {
+  const int64_t needed = host_bytes_here(run), ranks = ranks_here(run.config.solver);
+  if (needed <= available) return {};
+  return fmt::format("memory: expected {} available{}, found {}; {}", bytes_text(needed),
+                     ranks > 1 ? fmt::format(" for {} ranks on one machine", ranks) : "",
+                     bytes_text(available), advice(run));
+}
 
 std::string memory_report(const MemoryOfRun& run, Lines& reasons) {
   return run.model.gpu() ? device_report(run, reasons) : host_report(run, reasons);

@@ -11,7 +11,6 @@
 #include "hugectr_lite/comm/peer_kernels.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/ops/bf16_piece.h"
 #include "hugectr_lite/trainer/model/placements.h"
@@ -70,6 +69,11 @@ const cuda::Backend& absent_gpu() {
   return none;
 }
 
+int64_t ranks_here(const config::SolverConfig& solver) {
+  return comm::under_mpirun() ? comm::processes_here() * solver.max_ranks_of_a_node()
+                              : solver.ranks();
+}
+
 uint64_t random_word() {
   std::random_device entropy;
   return (uint64_t{entropy()} << 32 | entropy()) >> 1;
@@ -100,9 +104,8 @@ std::string processors_warning(int threads, int allowed, int processes, int all)
 }
 
 std::string processors_warning(const config::TrainConfig& config, const Options& options) {
-  const char* const local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   return processors_warning(resolve_threads(config, options), available_threads(),
-                            local ? parse_number<int>(std::string_view(local)).value_or(0) : 0,
+                            comm::under_mpirun() ? comm::processes_here() : 0,
                             static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 

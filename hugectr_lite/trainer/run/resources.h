@@ -24,6 +24,9 @@ const cuda::Backend* choose_device(const config::TrainConfig& config, const Opti
 // workspaces estimated. Nothing else in it can be called.
 const cuda::Backend& absent_gpu();
 
+// Ranks that share the memory of this machine: as threads of this process all of them.
+int64_t ranks_here(const config::SolverConfig& solver);
+
 // The seed of a run: the config's, or one drawn from the system where that is 0.
 uint64_t resolve_seed(const config::TrainConfig& config);
 // A number from the system, below 2^63.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 
-#include "data_reader/open_source.h"
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
@@ -38,52 +38,17 @@ Model model_for(const RowMemorySetup& s, const RowTiers& tiers) {
   return {s.config, 1, s.threads, std::move(ranks), s.gpu};
 }
 
-// Ranks that share the memory of a machine: as threads of this process all of them.
-int64_t ranks_here(const config::TrainConfig& config) {
-  return comm::under_mpirun() ? config.solver.max_ranks_of_a_node() : config.solver.ranks();
+MemoryOfRun run_of(const RowMemorySetup& s, const Model& model) {
+  return memory_of_run(s.config, s.options, model, s.threads);
 }
 
-// Bytes of the rows, with their optimizer states, that rank `rank` owns.
-int64_t row_bytes_of(const Model& model, int rank) {
-  int64_t bytes = 0;
-  for (const auto& e : model.layers().embeddings) {
-    const embedding::TableStorage& storage = e->tables().storage();
-    bytes += e->row_bytes() *
-             (storage.placement() ? storage.placement()->rows_of(rank) : storage.own_rows());
-  }
-  return bytes;
-}
-
-// Bytes of the rows of all ranks of a machine, if all machines have equally many ranks.
-int64_t row_bytes_here(const Model& model) {
-  int64_t all = 0;
-  for (int rank = 0; rank < model.ranks(); ++rank) all += row_bytes_of(model, rank);
-  return all / model.ranks() * ranks_here(model.config());
-}
-
-int64_t samples_in(const config::TrainConfig& config, const Model& model, const std::string& file,
-                   data::Split split) {
-  const std::string path = config.resolve(file);
-  if (!fs::exists(path)) return 0;
-  data::SourceOptions once;
-  once.repeat = false;
-  return data::open_source(config.data, path, split,
-                           std::min<int64_t>(config.solver.batchsize, 8192),
-                           model.layers().slot_rows, once)
-      ->samples();
-}
-
-// Bytes of host memory that a rank needs in addition to its model.
-int64_t bytes_outside(const RowMemorySetup& s, const Model& model) {
-  if (s.options.without_data) return 0;
-  MemoryOfRun run{.config = s.config, .model = model, .threads = s.threads};
-  if (!s.config.data.follow)
-    run.train_samples = samples_in(s.config, model, s.config.data.source, data::Split::kTrain);
-  if (s.config.solver.evaluates())
-    run.eval_samples =
-        std::min(s.config.solver.eval_samples(),
-                 samples_in(s.config, model, s.config.data.eval_source, data::Split::kEval));
-  return bytes_outside_model(run);
+// The least of all processes' numbers, number by number. Collective if there are other processes.
+void take_least(const RowMemorySetup& s, std::span<int64_t> own) {
+  if (!s.ranks.world || s.ranks.ranks() == 1) return;
+  const auto all =
+      comm::gather_lists(s.ranks, std::vector<int64_t>(own.begin(), own.end()), comm::kEveryRank);
+  for (size_t i = 0; i < all.size(); ++i)
+    own[i % own.size()] = std::min(own[i % own.size()], all[i]);
 }
 
 std::vector<std::string> folder_paths(const RowMemorySetup& s) {
@@ -128,7 +93,7 @@ void require_local_updates(const Model& model) {
 int64_t largest_files(const RowMemorySetup& s, const Model& model) {
   int64_t bytes = 0;
   for (const LayerTiers& tiers : tiers_of(model)) bytes += tiers.largest_file;
-  return bytes * ranks_here(s.config);
+  return bytes * ranks_here(s.config.solver);
 }
 
 // Gives the host `for_rows` bytes for rows and puts the others on a disk. Sets the folder and what
@@ -136,7 +101,7 @@ int64_t largest_files(const RowMemorySetup& s, const Model& model) {
 int64_t add_disk(const RowMemorySetup& s, const AvailableMemory& available, int64_t for_rows,
                  RowMemoryDecision& decision) {
   config::EmbeddingMemoryConfig& memory = *decision.tiers.memory;
-  memory.host_gb = static_cast<double>(for_rows) * 1e-9;
+  memory.host_gb = static_cast<double>(for_rows) * 1e-9 / comm::processes_here();  // of each
   memory.disk = ".";
   const int64_t files = largest_files(s, model_for(s, decision.tiers));
   const ScratchFolder* const folder = choose_folder(available.folders, files);
@@ -155,10 +120,8 @@ int64_t add_disk(const RowMemorySetup& s, const AvailableMemory& available, int6
 
 RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const AvailableMemory& available,
                                 const Model& whole, RowMemoryDecision decision) {
-  const int64_t here = ranks_here(s.config), usable = share_of(available.host_bytes, kHostShare),
-                rest = here * (memory_of(whole).total() - row_bytes_of(whole, s.ranks.rank) +
-                               bytes_outside(s, whole)),
-                rows = row_bytes_here(whole);
+  const int64_t usable = share_of(available.host_bytes, kHostShare), rows = row_bytes_here(whole),
+                rest = host_bytes_here(run_of(s, whole)) - rows;
   if (rest + rows <= usable) {
     decision.lines.push_back(fmt::format("{}all rows are in memory: {} needed, {} available", kAuto,
                                          bytes_text(rest + rows),
@@ -205,7 +168,7 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& 
     return decision;
   }
   require_local_updates(whole);
-  const int64_t outside = ranks_here(s.config) * bytes_outside(s, whole),
+  const int64_t outside = ranks_here(s.config.solver) * bytes_outside_model(run_of(s, whole)),
                 host_needed = rows + outside;
   const bool disk = host_needed > host && may_use_disk(whole);
   if (host_needed > host && !disk)
@@ -249,25 +212,18 @@ AvailableMemory available_memory(const RowMemorySetup& s) {
   }
   for (const std::string& path : folder_paths(s))
     available.folders.push_back({path, inspect_folder(path)});
-  if (!s.ranks.world || s.ranks.ranks() == 1) return available;
-  // Numbers of which the least of all processes counts.
-  std::vector<int64_t> own = {available.host_bytes, available.gpu_bytes};
+  std::vector<int64_t> least = {available.host_bytes, available.gpu_bytes};
   for (const ScratchFolder& f : available.folders)
-    own.insert(own.end(),
-               {f.disk.free_bytes, f.disk.usable ? 1 : 0, -static_cast<int64_t>(f.disk.kind)});
-  const std::vector<int64_t> all = comm::gather_lists(s.ranks, own, comm::kEveryRank);
-  const auto least = [&](size_t i) {
-    int64_t value = all[i];
-    for (size_t at = i; at < all.size(); at += own.size()) value = std::min(value, all[at]);
-    return value;
-  };
-  available.host_bytes = least(0);
-  available.gpu_bytes = least(1);
+    least.insert(least.end(),
+                 {f.disk.free_bytes, f.disk.usable ? 1 : 0, -static_cast<int64_t>(f.disk.kind)});
+  take_least(s, least);
+  available.host_bytes = least[0];
+  available.gpu_bytes = least[1];
   for (size_t f = 0; f < available.folders.size(); ++f) {
     DiskFolder& disk = available.folders[f].disk;
-    disk.free_bytes = least(2 + 3 * f);
-    disk.usable = least(3 + 3 * f) == 1;
-    disk.kind = static_cast<FolderKind>(-least(4 + 3 * f));
+    disk.free_bytes = least[2 + 3 * f];
+    disk.usable = least[3 + 3 * f] == 1;
+    disk.kind = static_cast<FolderKind>(-least[4 + 3 * f]);
   }
   return available;
 }
@@ -315,6 +271,17 @@ RowMemoryDecision decide_row_memory(const RowMemorySetup& s) {
   const auto& wanted = s.config.solver.embedding_memory;
   return decide_row_memory(s,
                            wanted && wanted->automatic ? available_memory(s) : AvailableMemory{});
+}
+
+RowMemoryDecision require_memory(const RowMemorySetup& s) {
+  RowMemoryDecision decision = decide_row_memory(s);
+  // Before any process has taken memory of a machine that they share.
+  int64_t available[] = {available_memory_bytes()};
+  take_least(s, available);
+  const Model model = model_for(s, decision.tiers);
+  if (const std::string lack = host_shortage(run_of(s, model), available[0]); !lack.empty())
+    throw ConfigError(lack);
+  return decision;
 }
 
 }  // namespace hlite::trainer

@@ -47,6 +47,11 @@ RowMemoryDecision decide_row_memory(const RowMemorySetup& setup, const Available
 // there are other processes.
 RowMemoryDecision decide_row_memory(const RowMemorySetup& setup);
 
+// Decides for a run that begins. Throws ConfigError, before anything large is allocated, if the run
+// takes more memory of the host than is available (host_shortage()). Collective if there are other
+// processes.
+RowMemoryDecision require_memory(const RowMemorySetup& setup);
+
 // Returns warnings about a folder in which rows may take `bytes`.
 std::vector<std::string> folder_warnings(const std::string& path, const DiskFolder& folder,
                                          int64_t bytes);

@@ -110,12 +110,12 @@ int run_training(const config::TrainConfig& config, const Options& options,
     const comm::RankContext first{.rank = ranks[0]->rank(),
                                   .topology = topology,
                                   .world = comm::under_mpirun() ? ranks[0].get() : nullptr};
-    memory = decide_row_memory({.config = config,
-                                .options = options,
-                                .placements = placements,
-                                .threads = threads,
-                                .gpu = current_gpu(config, gpu, first),
-                                .ranks = first});
+    memory = require_memory({.config = config,
+                             .options = options,
+                             .placements = placements,
+                             .threads = threads,
+                             .gpu = current_gpu(config, gpu, first),
+                             .ranks = first});
   } catch (const std::exception& e) {
     if (comm::under_mpirun()) ranks[0]->abort(e.what());
     throw;

@@ -35,7 +35,7 @@ RankOptions one_rank(const config::TrainConfig& config, const Options& options) 
   const cuda::Backend* const gpu = choose_device(config, options);
   if (gpu) gpu->use_device(config.solver.gpu[0][0]);
   RowMemoryDecision memory =
-      decide_row_memory({.config = config, .options = options, .threads = threads, .gpu = gpu});
+      require_memory({.config = config, .options = options, .threads = threads, .gpu = gpu});
   return {.memory = std::move(memory), .threads = threads, .gpu = gpu};
 }
 

@@ -1,8 +1,22 @@
 #include "hugectr_lite/trainer/run/resources.h"
 
+#include <cstdlib>
+
 #include "tests/support/catch.h"
 
 namespace hlite::trainer {
+
+TEST_CASE("the ranks that share a machine's memory are this process's, or those of all here") {
+  config::SolverConfig solver;
+  solver.gpu = {{0, 1}, {2, 3}};
+  CHECK(ranks_here(solver) == 4);
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  CHECK(ranks_here(solver) == 2);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+  CHECK(ranks_here(solver) == 4);
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+}
 
 TEST_CASE("few processors for a process, or many threads on them, are warned of") {
   // Threads, processors of the process, processes under mpirun, processors of the machine.

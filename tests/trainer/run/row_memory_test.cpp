@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
+#include "hugectr_lite/trainer/run/memory_report.h"
 #include "hugectr_lite/trainer/run/resources.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/cuda_backends.h"
@@ -78,6 +79,30 @@ TEST_CASE("auto keeps all rows in memory if they fit") {
   check_contains(decision.lines[0], {"embedding_memory \"auto\": all rows are in memory",
                                      "needed, 10.0 GB available"});
   CHECK(tiers_of(machine.model(decision)).empty());
+}
+
+TEST_CASE(
+    "a run takes the memory of all its ranks, and says what to write where that is too much") {
+  for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
+    INFO(ranks);
+    const Machine machine({gpu(ranks), "solver.embedding_memory="});
+    const Model model = machine.model({});
+    const auto run = trainer::memory_of_run(*machine.config, machine.options, model, 1);
+    const int64_t needed = host_bytes_here(run);
+    CHECK(needed > 960'000'000);
+    CHECK(needed < 1'300'000'000);
+    CHECK(host_shortage(run, needed).empty());
+    check_contains(host_shortage(run, 500'000'000),
+                   {"memory: expected ", "found 500.0 MB", "solver.embedding_memory=auto",
+                    "embedding_vec_size", "emb.table_0 (10000000 rows, 160.0 MB)"});
+  }
+  // Not the tables, but a batch.
+  const Machine batches({"solver.embedding_memory=", "solver.batchsize=20000000",
+                         "layers.emb.sparse_embedding_hparam.slot_size_array=[40,5,300]",
+                         "layers.data.slot_size_array=[40,5,300]"});
+  const Model model = batches.model({});
+  const auto run = trainer::memory_of_run(*batches.config, batches.options, model, 1);
+  check_contains(host_shortage(run, 500'000'000), {"a smaller solver.batchsize"});
 }
 
 TEST_CASE("auto puts rows that do not fit on a disk, on one rank and several") {
