@@ -75,6 +75,7 @@ ordered_json json_of(const BestMetric& metric) {
   ordered_json json = {{"waited", metric.waited}};
   if (metric.any) json["best"] = metric.value;
   if (metric.of_loss) json["of_loss"] = true;
+  if (metric.iteration > 0) json["iteration"] = metric.iteration;
   return json;
 }
 
@@ -122,6 +123,7 @@ void declare(Block& s, BestMetric& metric) {
   metric.any = s.number("best", &metric.value, {});
   s.integer("waited", &metric.waited, {.min = 0}, "", kRequired);
   s.boolean("of_loss", &metric.of_loss);
+  s.integer("iteration", &metric.iteration, {.min = 0}, "");
 }
 
 void declare(Block& s, CheckpointMeta& meta) {

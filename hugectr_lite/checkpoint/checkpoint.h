@@ -46,9 +46,10 @@ struct CopiedFile {
 // The history of a metric that is watched.
 struct BestMetric {
   bool any = false;
-  double value = 0;      // the best
-  int64_t waited = 0;    // evaluations since then, or since the rate was last cut
-  bool of_loss = false;  // the value is a loss, which stands in for a metric that has not existed
+  double value = 0;       // the best
+  int64_t waited = 0;     // evaluations since then, or since the rate was last cut
+  bool of_loss = false;   // the value is a loss, which stands in for a metric that has not existed
+  int64_t iteration = 0;  // after which it was measured; 0: not known
 };
 
 struct CheckpointMeta {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 
 namespace hlite {
 
@@ -57,6 +58,13 @@ std::string bytes_text(int64_t bytes) {
   if (b >= 1e9) return fmt::format("{:.1f} GB", b / 1e9);
   if (b >= 1e6) return fmt::format("{:.1f} MB", b / 1e6);
   return fmt::format("{:.1f} kB", b / 1e3);
+}
+
+std::string count_text(int64_t count) {
+  std::string text = std::to_string(count);
+  for (int64_t at = std::ssize(text) - 3; at > (count < 0 ? 1 : 0); at -= 3)
+    text.insert(static_cast<size_t>(at), ",");
+  return text;
 }
 
 }  // namespace hlite

@@ -31,5 +31,7 @@ std::string duration_text(double seconds);
 std::string rate_text(double per_second);
 // "96.1 GB", "12.0 MB", "0.6 kB".
 std::string bytes_text(int64_t bytes);
+// "6,617".
+std::string count_text(int64_t count);
 
 }  // namespace hlite

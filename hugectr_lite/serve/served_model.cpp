@@ -125,7 +125,7 @@ void ServedModel::swap_in(std::unique_ptr<LoadedVersion> version) {
     metrics_.iteration.Set(static_cast<double>(weights->iteration));
   const std::lock_guard lock(mutex_);
   if (current_) {
-    log::info("model {}: version {} in the place of {}", options_.name, version->version,
+    log::info("model {}: now serving version {} (was {})", options_.name, version->version,
               current_->version);
     retired_.push_back(std::move(current_));
   }

@@ -26,6 +26,14 @@ TEST_CASE("durations, rates and sizes have the unit that a person reads best") {
   CHECK(bytes_text(96'100'000'000) == "96.1 GB");
 }
 
+TEST_CASE("counts are written as people read them") {
+  CHECK(count_text(0) == "0");
+  CHECK(count_text(999) == "999");
+  CHECK(count_text(6617) == "6,617");
+  CHECK(count_text(1234567) == "1,234,567");
+  CHECK(count_text(-123456) == "-123,456");
+}
+
 TEST_CASE("without a terminal, or unwanted, no line is drawn") {
   for (const bool wanted : {false, true}) {
     LiveLine line(wanted);

@@ -74,6 +74,17 @@ TEST_CASE("full tables and their deltas are the last full save and its scores", 
   }
 }
 
+TEST_CASE("a run says what its delta holds") {
+  const DeltaRuns runs({kAdaGrad});
+  runs.day(0, "[[0]]");
+  const auto result = run_program(
+      runs.run().command({"--resume", runs.model(0), "--save-delta", runs.run() / "deltas"}) +
+      changes_of({kAdaGrad, "solver.eval_interval=0", "solver.max_iter=12"}));
+  CHECK(result.code == 0);
+  check_contains(result.err,
+                 {"saved the delta of iteration 12 to ", " rows updated or added, 0 removed, "});
+}
+
 TEST_CASE("a vocabulary that loses rows ships them as gone", "[no-tsan]") {
   const DeltaRuns runs(
       {kAdaGrad, "layers.emb.type=DistributedSlotSparseEmbeddingHash",

@@ -2,12 +2,15 @@
 // back.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -65,6 +68,7 @@ std::vector<Json> of_kind(const std::vector<Json>& events, const std::string& ki
 
 TEST_CASE("epochs end in an evaluation, cuts and the end follow, and the best weights come back") {
   const Epochs run;
+  const std::string screen = run.run({}, {"--export", run / "end.safetensors"}, 0).err;
   const auto events = run.events({}, {"--export", run / "end.safetensors"});
   const auto evals = of_kind(events, "eval"), train = of_kind(events, "train");
   REQUIRE(evals.size() >= 3);
@@ -95,7 +99,33 @@ TEST_CASE("epochs end in an evaluation, cuts and the end follow, and the best we
   const auto tests = of_kind(events, "test");
   REQUIRE(tests.size() == 1);
   for (const char* key : {"auc", "loss", "samples"}) CHECK(tests[0][key] == of_best[key]);
-  CHECK((read_text(run / "end.safetensors") == read_text(run / "snap_best.safetensors")));
+  check_contains(screen, {"of the config's: no improvement in 1 evaluation.\n",
+                          "Stopping early: no improvement in 2 evaluations.\n",
+                          fmt::format("Restored the best weights (AUC {:.5f}, iteration {}).\n",
+                                      best, of_best["iter"].get<int64_t>()),
+                          "evaluation AUC ", " (iter 16)  ", "ETA at most "});
+}
+
+TEST_CASE("the best weights are kept next to the model or in TMPDIR, and none are left") {
+  const Epochs run;
+  const TemporaryDirectory temporary;
+  setenv("TMPDIR", temporary.path().c_str(), 1);  // where the program's output goes, too
+  const std::shared_ptr<void> at_end(nullptr, [](void*) { unsetenv("TMPDIR"); });
+  const auto left = [&] {
+    long files = 0;
+    for (const std::string& folder : {temporary.path(), run.path()})
+      for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        const std::string name = entry.path().filename();
+        files += name.find("best") != std::string::npos || name.starts_with(".hlite_");
+      }
+    return files;
+  };
+  run.events({});
+  CHECK(left() == 0);
+  check_contains(run.run({}, {}, 0).err, {"the trained model will not be kept"});
+  run.events({}, {"--save", run / "model"});
+  CHECK(left() == 0);
+  CHECK(std::filesystem::exists(run / "model/best.safetensors"));
 }
 
 TEST_CASE("an evaluation set of one class is warned of, and the loss is watched") {
@@ -164,8 +194,6 @@ TEST_CASE("a run that is resumed amid its epochs comes to the same bits") {
     if (!std::filesystem::exists(snapshot)) continue;
     ++resumed;
     CHECK(std::filesystem::exists(snapshot + "/best.safetensors"));
-    // The best so far is in the checkpoint.
-    std::filesystem::remove(run / "snap_best.safetensors");
     const auto rest = of_kind(
         run.events({}, {"--resume", snapshot, "--export", run / "rest.safetensors"}), "eval");
     CHECK((read_text(run / "rest.safetensors") == read_text(run / "whole.safetensors")));

@@ -1,9 +1,12 @@
 #include "hugectr_lite/trainer/run/kept_weights.h"
 
+#include <filesystem>
 #include <iterator>
 #include <span>
+#include <system_error>
 #include <utility>
 
+#include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 
@@ -18,7 +21,7 @@ static std::vector<TensorRef> joined(std::vector<TensorRef> weights,
 // Rank 0 knows the path; every rank opens the file, for its own rows.
 void KeptWeights::keep(const std::string& name) {
   std::string path;
-  if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->snapshot(name);
+  if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->scratch(name);
   trainer_.model().synchronize();
   std::vector<TensorRef> tensors = weights_of(trainer_.model());
   if (with_states_) tensors = joined(std::move(tensors), states_of(trainer_.model()));
@@ -33,11 +36,25 @@ void KeptWeights::keep(const std::string& name) {
     path.resize(static_cast<size_t>(written.length));
     ranks.world->broadcast(exec, std::as_writable_bytes(std::span(path)), 0);
   }
-  adopt(std::make_unique<ReadFile>(path), written.sum);
+  auto file = std::make_unique<ReadFile>(path);
   if (ranks.ranks() > 1) ranks.world->barrier();  // all have it open
+  adopt(std::move(file), written.sum);
+  if (ranks.rank == 0) place_ = path;
+  if (!comm::under_mpirun() || trainer_.config().solver.gpu.size() == 1) remove_name();
+}
+
+void KeptWeights::remove_name() {
+  std::error_code error;  // a file that is gone already
+  if (!place_.empty()) std::filesystem::remove(std::exchange(place_, ""), error);
+}
+
+void KeptWeights::drop() {
+  file_ = nullptr;
+  remove_name();
 }
 
 void KeptWeights::adopt(std::unique_ptr<ReadFile> file, const FileSum& sum) {
+  drop();
   file_ = std::move(file);
   sum_ = sum;
 }

@@ -1,7 +1,8 @@
 // KeptWeights: a copy of a model's weights in a file, with the optimizer's states if training is to
-// go on from it, which comes back to the bit. It is read through the descriptor that was opened
-// when it was written, so another file of that name cannot come back in its place, and its checksum
-// is compared.
+// go on from it, which comes back to the bit. Its checksum is compared. It is read through the
+// descriptor that was opened when it was written: the file has no name from then on, so that none is
+// left when the run ends, whatever ends it. Where other machines have opened it too, as on NFS, it
+// has its name as long as it is kept.
 #pragma once
 
 #include <memory>
@@ -19,22 +20,28 @@ class KeptWeights {
   // optimizer states, which hashed tables and tables beyond memory lose when other weights are
   // loaded.
   KeptWeights(Trainer& trainer, bool with_states) : trainer_(trainer), with_states_(with_states) {}
+  ~KeptWeights() { drop(); }
+  KeptWeights(const KeptWeights&) = delete;
+  KeptWeights& operator=(const KeptWeights&) = delete;
 
-  // Writes the weights to "<snapshot prefix><name>". Collective, as is load().
+  // Writes the weights to RunOutputs::scratch(name). Collective, as is load().
   void keep(const std::string& name);
   // Takes those of a file, if there is one.
   void adopt(std::unique_ptr<ReadFile> file, const FileSum& sum);
-  void drop() { file_ = nullptr; }
+  void drop();
   // Puts them into the model. REQUIRES file(). Throws DataError where they have been changed.
   void load();
   // Null without a copy.
   [[nodiscard]] const ReadFile* file() const { return file_.get(); }
 
  private:
+  void remove_name();
+
   Trainer& trainer_;
   const bool with_states_;
   std::unique_ptr<ReadFile> file_;
   FileSum sum_;
+  std::string place_;  // of a file that has its name yet, on rank 0
 };
 
 }  // namespace hlite::trainer

@@ -8,7 +8,7 @@ namespace hlite::trainer {
 namespace {
 
 // Returns true if it is better than the best so far, which it then becomes.
-bool improves(const config::WatchConfig& watch, const EvalResult& result,
+bool improves(const config::WatchConfig& watch, const EvalResult& result, int64_t iteration,
               checkpoint::BestMetric& best) {
   const auto metric = metric_value(result, watch.monitor);
   if (!metric && best.any && !best.of_loss) return false;  // it says nothing of one that existed
@@ -18,7 +18,7 @@ bool improves(const config::WatchConfig& watch, const EvalResult& result,
   const bool better = first || (watch.rises() && !of_loss ? value >= best.value + watch.min_delta
                                                           : value <= best.value - watch.min_delta);
   if (better)
-    best = {.any = true, .value = value, .waited = 0, .of_loss = of_loss};
+    best = {.any = true, .value = value, .of_loss = of_loss, .iteration = iteration};
   else
     ++best.waited;
   return better;
@@ -36,16 +36,16 @@ std::optional<double> metric_value(const EvalResult& result, const std::string& 
   raise("no metric {} was taken", name);
 }
 
-WatchVerdict MetricWatch::see(const EvalResult& result) {
+WatchVerdict MetricWatch::see(const EvalResult& result, int64_t iteration) {
   WatchVerdict verdict;
   if (config_.plateau) {
     const config::WatchConfig& watch = config_.plateau->watch;
-    improves(watch, result, plateau_);
+    improves(watch, result, iteration, plateau_);
     verdict.cut = plateau_.waited >= watch.patience;
     if (verdict.cut) plateau_.waited = 0;
   }
   if (config_.early_stop) {
-    verdict.keep = improves(*config_.early_stop, result, early_stop_);
+    verdict.keep = improves(*config_.early_stop, result, iteration, early_stop_);
     verdict.stop = early_stop_.waited >= config_.early_stop->patience;
   }
   verdict.by_loss =

@@ -30,8 +30,8 @@ struct WatchVerdict {
 class MetricWatch {
  public:
   explicit MetricWatch(const config::EvaluationConfig& config) : config_(config) {}
-  // Takes an evaluation in.
-  WatchVerdict see(const EvalResult& result);
+  // Takes in an evaluation, after an iteration or at 0, which is none.
+  WatchVerdict see(const EvalResult& result, int64_t iteration = 0);
   // The name of the metric whose best value `best` holds.
   [[nodiscard]] static std::string watched(const config::WatchConfig& watch,
                                            const checkpoint::BestMetric& best);

@@ -12,11 +12,13 @@ constexpr auto kRedrawEvery = std::chrono::milliseconds(100);
 std::string progress_text(const ProgressState& s) {
   const std::string of = s.last_iter == kNoEnd ? "" : fmt::format("/{}", s.last_iter);
   std::string text = fmt::format("iter {}{}  loss {:.5f}  ", s.iter, of, s.loss);
-  if (s.auc) text += fmt::format("AUC {:.5f}  ", *s.auc);
+  if (s.auc) text += fmt::format("evaluation AUC {:.5f} (iter {})  ", *s.auc, s.auc_iter);
   if (s.watts) text += fmt::format("{:.0f} W  ", *s.watts);
   if (s.celsius) text += fmt::format("{:.0f} C  ", *s.celsius);
   text += fmt::format("{}samples/s  wait {:.1f}%", rate_text(s.samples_per_s), 100 * s.wait_share);
-  if (s.last_iter != kNoEnd) text += fmt::format("  ETA {}", duration_text(s.eta_seconds));
+  if (s.last_iter != kNoEnd)
+    text +=
+        fmt::format("  ETA {}{}", s.may_end_early ? "at most " : "", duration_text(s.eta_seconds));
   return text;
 }
 

@@ -15,7 +15,9 @@ namespace hlite::trainer {
 struct ProgressState : TrainEvent {
   int64_t last_iter = 0;
   double eta_seconds = 0;
-  std::optional<double> auc;  // of the last evaluation
+  bool may_end_early = false;  // before last_iter: early_stop or a target AUC decides
+  std::optional<double> auc;   // of the last evaluation,
+  int64_t auc_iter = 0;        // after this iteration
   // Total power, and temperature of the hottest GPU; nullopt if no GPU reports it.
   std::optional<double> watts = {}, celsius = {};
 };

@@ -11,11 +11,13 @@
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/checkpoint/retention.h"
+#include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/prediction_files.h"
+#include "hugectr_lite/trainer/run/resources.h"
 
 namespace hlite::trainer {
 
@@ -31,8 +33,7 @@ fs::path parent_of(const std::string& path) {
   return place.parent_path();
 }
 
-void expect_directory(const char* option, const std::string& path) {
-  const fs::path parent = parent_of(path);
+void expect_directory(const char* option, const std::string& path, const fs::path& parent) {
   std::error_code error;
   if (!fs::is_directory(parent, error))
     raise<ConfigError>("{} {}: expected an existing directory {}, found none", option, path,
@@ -40,6 +41,9 @@ void expect_directory(const char* option, const std::string& path) {
   if (access(parent.c_str(), W_OK | X_OK) != 0)
     raise<ConfigError>("{} {}: expected a writable directory {}, found one that is not", option,
                        path, parent.string());
+}
+void expect_directory(const char* option, const std::string& path) {
+  expect_directory(option, path, parent_of(path));
 }
 
 // Removes the lock files of killed runs whose prefix was `prefix` and their process: claiming a
@@ -113,17 +117,15 @@ RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options
     claim(option, path, path);
   }
   if (!options.save.empty()) {
-    expect_directory("--save", options.save);
+    claim_in_new_directory("--save", options.save, options.save);
     checkpoint::check_checkpoint_place(options.save);
-    claim("--save", options.save, options.save);
   }
   if (!options.save_delta.empty()) {
-    expect_directory("--save-delta", options.save_delta);
     // What is damaged, or of another chain, is refused now.
     const checkpoint::DeltaChain chain(options.save_delta);
     if (const auto base = checkpoint::weights_in(options.resume); base.sum)
       check_next_link(chain, base.path, *base.sum);
-    claim("--save-delta", options.save_delta, options.save_delta);
+    claim_in_new_directory("--save-delta", options.save_delta, options.save_delta);
   }
   if (!options.tensorboard.empty())
     claim_in_new_directory("--tensorboard", options.tensorboard, options.tensorboard + "/events");
@@ -132,6 +134,8 @@ RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options
     claim_in_new_directory("solver.export_predictions_prefix", parent_directory(file), file);
   }
   expect_directory("solver.snapshot_prefix", config_prefix_ + "0");
+  if (config.solver.evaluation.early_stop)
+    expect_directory("solver.early_stop: best weights in", scratch_folder() + "/0");
 }
 
 void RunOutputs::claim(const char* option, const std::string& place, const std::string& path) {
@@ -148,18 +152,16 @@ void RunOutputs::claim(const char* option, const std::string& place, const std::
   }
 }
 
-// Claims `path` in `directory`, which is made if it is not there; --check makes nothing.
-void RunOutputs::claim_in_new_directory(const char* option, const std::string& directory,
+// Claims `path`, whose directory is made if it is not there; --check makes nothing.
+void RunOutputs::claim_in_new_directory(const char* option, const std::string& place,
                                         const std::string& path) {
-  fs::path there = fs::absolute(directory);
+  const fs::path directory = parent_of(path);
+  fs::path there = directory;
   while (!fs::exists(there)) there = there.parent_path();
-  if (options_.check && there != fs::absolute(directory)) {
-    expect_directory(option, there / "file");
-    return;
-  }
+  if (options_.check && there != directory) return expect_directory(option, place, there);
   std::error_code error;  // where it cannot be made, the claim says so
   fs::create_directories(directory, error);
-  claim(option, directory, path);
+  claim(option, place, path);
 }
 
 void RunOutputs::claim_prefix() {
@@ -177,13 +179,30 @@ void RunOutputs::claim_prefix() {
     prefix_ = prefix;
   }
   if (prefix_ != config_prefix_)
-    log::warning("{} writes snapshots and best weights as {}...; this run's are {}...", holder,
-                 config_prefix_, *prefix_);
+    log::warning("{} writes snapshots as {}...; this run's are {}...", holder, config_prefix_,
+                 *prefix_);
 }
 
 std::string RunOutputs::snapshot(const std::string& name) {
   if (!prefix_) claim_prefix();
   return *prefix_ + name;
+}
+
+std::string RunOutputs::scratch_folder() const {
+  for (const std::string* const model : {&options_.save, &options_.export_path})
+    if (!model->empty()) return parent_of(*model);
+  if (comm::under_mpirun() && config_.solver.gpu.size() > 1) return parent_of(config_prefix_ + "0");
+  std::error_code error;
+  const fs::path folder = fs::temp_directory_path(error);
+  if (error)
+    raise<ConfigError>(
+        "TMPDIR: expected a directory, for the best weights of solver.early_stop: {}",
+        error.message());
+  return folder;
+}
+
+std::string RunOutputs::scratch(const std::string& name) const {
+  return fmt::format("{}/.hlite_{:016x}.{}", scratch_folder(), random_word(), name);
 }
 
 std::string RunOutputs::remove_older_snapshots(uint64_t run) const {
@@ -205,8 +224,7 @@ bool RunOutputs::takes_snapshots(int64_t first, int64_t last) const {
 }
 
 bool RunOutputs::keeps_model(int64_t first, int64_t last) const {
-  return !options_.save.empty() || !options_.export_path.empty() ||
-         config_.solver.evaluation.early_stop || takes_snapshots(first, last);
+  return !options_.save.empty() || !options_.export_path.empty() || takes_snapshots(first, last);
 }
 
 void RunOutputs::check_free_space(std::span<const TensorRef> weights,
@@ -229,8 +247,9 @@ void RunOutputs::check_free_space(std::span<const TensorRef> weights,
   };
   if (!options_.save.empty()) need(options_.save, whole);
   if (!options_.export_path.empty()) need(options_.export_path, model);
+  if (takes_snapshots(first, last)) need(config_prefix_ + "0", whole);
   // The best weights are written next to those before.
-  need(config_prefix_ + "0", 2 * best + (takes_snapshots(first, last) ? whole : 0));
+  if (best > 0) need(scratch_folder() + "/0", 2 * best);
   for (const auto& [device, space] : file_systems) {
     struct statvfs system {};
     if (statvfs(space.directory.c_str(), &system) != 0) continue;

@@ -1,7 +1,7 @@
 // RunOutputs: the places that a run writes to. They are checked before it trains, and claimed
 // (core/file_lock.h), so that two live runs never write to the same one: a place that an option
-// names is refused while another run has it; for snapshots and best weights, which the config
-// names, the later run gets a prefix of its own.
+// names is refused while another run has it; for snapshots, which the config names, the later run
+// gets a prefix of its own.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,12 @@ class RunOutputs {
   // something that is no checkpoint is in the place of one.
   RunOutputs(const config::TrainConfig& config, const Options& options);
 
-  // "<prefix><name>" for a snapshot (its iteration) or other weights. The prefix is the config's
-  // or, if another live run uses that, one of this run's own, which a warning names once.
+  // "<prefix><name>" for a snapshot (its iteration). The prefix is the config's or, if another live run uses that, one of this run's own, which a warning names once.
   [[nodiscard]] std::string snapshot(const std::string& name);
+  // A new name for a file of weights that goes when the run ends: next to the model that the run
+  // writes, where there is room for one, else among temporary files, or, where the processes of
+  // several machines read it, next to the snapshots.
+  [[nodiscard]] std::string scratch(const std::string& name) const;
   // Removes this run's older snapshots as solver.keep_checkpoints says. Returns a warning if that
   // fails, else "".
   [[nodiscard]] std::string remove_older_snapshots(uint64_t run) const;
@@ -42,9 +45,10 @@ class RunOutputs {
  private:
   // `path` is claimed for the place that the option names.
   void claim(const char* option, const std::string& place, const std::string& path);
-  void claim_in_new_directory(const char* option, const std::string& directory,
+  void claim_in_new_directory(const char* option, const std::string& place,
                               const std::string& path);
   void claim_prefix();
+  [[nodiscard]] std::string scratch_folder() const;
 
   const config::TrainConfig& config_;
   const Options& options_;

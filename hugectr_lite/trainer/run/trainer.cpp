@@ -10,6 +10,7 @@
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/model_results.h"
@@ -424,10 +425,11 @@ std::string Trainer::save_delta(const std::string& chain, const PolicyState& pol
       size.was_there
           ? fmt::format("the delta of iteration {} is in {} already", iteration_, chain)
           : fmt::format(
-                "saved a delta of {}iteration {} to {}: {} rows changed or came, {} left, {} of {} bytes in "
-                "{:.2f} s",
-                best ? "the best weights after " : "", iteration_, chain, size.rows, size.gone,
-                size.bytes, size.full_bytes, seconds_since(start)));
+                "saved the delta of iteration {}{} to {}: {} rows updated or added, {} removed, {} "
+                "for {} of weights, in {:.2f} s",
+                iteration_, best ? " (its best weights)" : "", chain, count_text(size.rows),
+                count_text(size.gone), bytes_text(size.bytes), bytes_text(size.full_bytes),
+                seconds_since(start)));
   return {};
 }
 

@@ -44,6 +44,8 @@ void TrainingLoop::begin(std::optional<int64_t> iterations) {
   first_ = lap_ = mark();
   state_ = {};
   state_.last_iter = last_iteration_;
+  const config::SolverConfig& solver = trainer_.config().solver;
+  state_.may_end_early = solver.evaluation.early_stop || solver.auc_target;
   ended_.reset();
   evaluated_.reset();
   if (!iterations && trainer_.finished()) {
@@ -212,6 +214,7 @@ void TrainingLoop::report_evaluation() {
   const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
   const EvalResult result = trainer_.finish_evaluation();
   state_.auc = result.auc;
+  state_.auc_iter = iteration;
   trainer_.records().notify(&RunRecord::eval, iteration, result);
   trainer_.progress().line(
       fmt::format("iter {}  evaluation: {}", iteration, evaluation_text(result)));

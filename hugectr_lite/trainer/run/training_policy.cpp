@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/log.h"
 
 namespace hlite::trainer {
@@ -15,6 +16,11 @@ static bool needs_both_classes(const config::SolverConfig& solver) {
   const config::EvaluationConfig& evaluation = solver.evaluation;
   return solver.auc_target || (evaluation.plateau && watches_auc(evaluation.plateau->watch)) ||
          (evaluation.early_stop && watches_auc(*evaluation.early_stop));
+}
+
+// "no improvement in 3 evaluations"
+static std::string no_improvement(int64_t evaluations) {
+  return fmt::format("no improvement in {} evaluation{}", evaluations, evaluations == 1 ? "" : "s");
 }
 
 TrainingPolicy::TrainingPolicy(Trainer& trainer)
@@ -45,7 +51,7 @@ void TrainingPolicy::warn_of_no_metric(const std::string& why) {
 }
 
 std::optional<EndReason> TrainingPolicy::apply(const EvalResult& result) {
-  const WatchVerdict verdict = watch_.see(result);
+  const WatchVerdict verdict = watch_.see(result, trainer_.iteration());
   if (verdict.by_loss)
     warn_of_no_metric("a metric that is watched does not exist in an evaluation");
   if (verdict.keep) best_.keep("best.safetensors");
@@ -54,17 +60,14 @@ std::optional<EndReason> TrainingPolicy::apply(const EvalResult& result) {
   if (verdict.cut) {
     LearningRates& rates = trainer_.model().rates();
     rates.set_scale(watch_.next_scale(rates.scale(), trainer_.config().optimizer.schedule.base));
-    progress.line(fmt::format("{} is not better than {:.6f}: learning rates times {:g} from now on",
-                              MetricWatch::watched(config_.plateau->watch, watch_.plateau()),
-                              watch_.plateau().value, rates.scale()));
+    progress.line(fmt::format("Reducing the learning rates to {:g} of the config's: {}.",
+                              rates.scale(), no_improvement(config_.plateau->watch.patience)));
   }
   if (verdict.stop)
-    progress.line(fmt::format("{} has not been better than {:.6f} for {} evaluations: the end",
-                              MetricWatch::watched(*config_.early_stop, watch_.early_stop()),
-                              watch_.early_stop().value, watch_.early_stop().waited));
+    progress.line(fmt::format("Stopping early: {}.", no_improvement(watch_.early_stop().waited)));
   const auto& target = trainer_.config().solver.auc_target;
   if (target && result.auc && *result.auc >= *target) {
-    progress.line(fmt::format("the target AUC of {} is reached", *target));
+    progress.line(fmt::format("Reached the target AUC of {}.", *target));
     return EndReason::kTarget;
   }
   return verdict.stop ? std::optional(EndReason::kEarlyStop) : std::nullopt;
@@ -76,16 +79,14 @@ bool TrainingPolicy::stopped_early() const {
 
 void TrainingPolicy::use_best(bool for_good) {
   if (!config_.early_stop || !best_.file() || best_in_use_) return;
-  if (!for_good) {
-    last_.keep("last.safetensors");
-    if (trainer_.outputs()) remove_path(last_.file()->name());  // it stays open
-  }
+  if (!for_good) last_.keep("last.safetensors");
   best_.load();
   best_in_use_ = true;
-  trainer_.progress().line(
-      fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
-                  MetricWatch::watched(*config_.early_stop, watch_.early_stop()),
-                  watch_.early_stop().value, best_.file()->name()));
+  const checkpoint::BestMetric& best = watch_.early_stop();
+  trainer_.progress().line(fmt::format(
+      "Restored the best weights ({} {:.5f}{}).", MetricWatch::watched(*config_.early_stop, best),
+      best.value,
+      best.iteration > 0 ? fmt::format(", iteration {}", count_text(best.iteration)) : ""));
 }
 
 void TrainingPolicy::use_last() {

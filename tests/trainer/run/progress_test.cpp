@@ -24,7 +24,11 @@ TEST_CASE("the progress line says iteration, loss, AUC, rate, waiting share and 
   s.eta_seconds = 75;
   CHECK(progress_text(s) == "iter 50/300  loss 0.41000  123.5 ksamples/s  wait 1.5%  ETA 1m15s");
   s.auc = 0.78;
-  CHECK(progress_text(s).find("AUC 0.78000") != std::string::npos);
+  s.auc_iter = 40;
+  s.may_end_early = true;
+  CHECK(progress_text(s) ==
+        "iter 50/300  loss 0.41000  evaluation AUC 0.78000 (iter 40)  123.5 ksamples/s  wait 1.5%  "
+        "ETA at most 1m15s");
   s.watts = 605.4;
   s.celsius = 61;
   CHECK(progress_text(s).find("605 W  61 C  123.5 ksamples/s") != std::string::npos);

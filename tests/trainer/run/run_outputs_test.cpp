@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "hugectr_lite/core/error.h"
@@ -112,6 +113,17 @@ TEST_CASE("a device or pipe is written to by as many runs as want to") {
   CHECK_FALSE(std::filesystem::exists(place.run / ".fifo.lock"));
 }
 
+TEST_CASE("the folders above a checkpoint and a chain of deltas are made, not by a check") {
+  const Place place;
+  const std::string save = place.run / "of/this/model/", deltas = place.run / "and/that/chain";
+  RunOutputs(*place.config, Options{.save = save, .check = true});
+  CHECK_FALSE(std::filesystem::exists(place.run / "of"));
+  const Options options{.save = save, .save_delta = deltas};
+  const RunOutputs outputs(*place.config, options);
+  CHECK(std::filesystem::is_directory(place.run / "of/this"));
+  CHECK(std::filesystem::is_directory(place.run / "and/that"));
+}
+
 TEST_CASE("a check of a run makes no folder for its events") {
   const Place place;
   const std::string folder = place.run / "events";
@@ -142,10 +154,30 @@ TEST_CASE("a second run of a process has a snapshot prefix of its own while the 
     CHECK(own != other);
   }
   RunOutputs next(*place.config, options);
-  CHECK(next.snapshot("best") == place.run / "snap_best");
+  CHECK(next.snapshot("20") == place.run / "snap_20");
 }
 
-TEST_CASE("a model is kept by a checkpoint, exported weights, a snapshot or the best weights") {
+TEST_CASE("scratch files lie next to the model that is written, else among temporary files") {
+  const Place place;
+  const Options save{.save = place.run / "model/"}, exports{.export_path = place.run / "w"}, none;
+  for (const Options* options : {&save, &exports}) {
+    const RunOutputs outputs(*place.config, *options);
+    const std::string one = outputs.scratch("best"), other = outputs.scratch("best");
+    CHECK(one.starts_with(place.run / ".hlite_"));
+    CHECK(one != other);
+  }
+  const RunOutputs outputs(*place.config, none);
+  CHECK(std::filesystem::path(outputs.scratch("best")).parent_path() ==
+        std::filesystem::temp_directory_path());
+  const Place stops({R"(solver.early_stop={"patience":1})"});
+  setenv("TMPDIR", "/no/such/folder", 1);
+  const std::string message =
+      test::message_of<ConfigError>([&] { RunOutputs(*stops.config, none); });
+  unsetenv("TMPDIR");
+  test::check_contains(message, {"TMPDIR: expected a directory", "solver.early_stop"});
+}
+
+TEST_CASE("a model is kept by a checkpoint, exported weights or a snapshot") {
   const auto keeps = [](const std::vector<std::string>& changes, const char* save) {
     const Place place(changes);
     const Options options{.save = *save ? place.run / save : ""};
@@ -155,7 +187,7 @@ TEST_CASE("a model is kept by a checkpoint, exported weights, a snapshot or the 
   CHECK(keeps({}, "c"));
   CHECK(keeps({"solver.snapshot=200"}, ""));
   CHECK(!keeps({"solver.snapshot=201"}, ""));
-  CHECK(keeps({R"(solver.early_stop={"patience":1})"}, ""));
+  CHECK(!keeps({R"(solver.early_stop={"patience":1})"}, ""));
 }
 
 }  // namespace hlite::trainer
