@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
         app.add_option("--train", options.train, "Training files in order; - is standard input")
             ->required();
         app.add_option("--val", options.val, "Validation files");
+        app.add_option("--test", options.test, "Test files, for test_source");
         app.add_flag("--split-last-half", options.split_last_half,
                      "Keep the last --train file out of training: its first half (rounded up) "
                      "becomes the split val, the rest test");

@@ -16,9 +16,12 @@ namespace {
 constexpr uint32_t kMlperfRange = 40000000;
 
 void check(const CriteoPrepOptions& options) {
-  check_inputs(options.train, options.val, options.run);
-  if (options.split_last_half && !options.val.empty()) {
-    raise<ConfigError>("--split-last-half makes the validation file itself: leave out --val");
+  std::vector<std::string> others = options.val;
+  others.insert(others.end(), options.test.begin(), options.test.end());
+  check_inputs(options.train, others, options.run);
+  if (options.split_last_half && !others.empty()) {
+    raise<ConfigError>(
+        "--split-last-half makes the validation and test files itself: leave out --val and --test");
   }
   if (options.split_last_half && options.train.size() < 2) {
     raise<ConfigError>("--split-last-half: expected at least two --train files, found one");
@@ -60,14 +63,11 @@ void follow(const Predecessor& before, CriteoPrepOptions& options) {
 
 std::vector<SplitRows> splits_of(const PrepEngine& engine, const CriteoPrepOptions& options) {
   const int64_t train = engine.rows_of("train"), rest = engine.rows() - train;
+  const int64_t val = options.split_last_half ? (rest + 1) / 2 : engine.rows_of("val");
   std::vector<SplitRows> splits = {{"train", 0, train}};
-  if (options.split_last_half) {
-    const int64_t half = (rest + 1) / 2;
-    splits.push_back({"val", train, half});
-    splits.push_back({"test", train + half, rest - half});
-  } else if (!options.val.empty()) {
-    splits.push_back({"val", train, rest});
-  }
+  if (options.split_last_half || !options.val.empty()) splits.push_back({"val", train, val});
+  if (options.split_last_half || !options.test.empty())
+    splits.push_back({"test", train + val, rest - val});
   return splits;
 }
 
@@ -91,6 +91,7 @@ PrepOptions run_options(const CriteoPrepOptions& options, const nlohmann::ordere
   for (size_t i = 0; i < options.train.size(); ++i)
     run.inputs.push_back({options.train[i], i < trained ? "train" : "val+test"});
   for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
+  for (const std::string& path : options.test) run.inputs.push_back({path, "test"});
   return run;
 }
 

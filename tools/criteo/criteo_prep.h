@@ -14,9 +14,10 @@
 namespace hlite::tools {
 
 struct CriteoPrepOptions {
-  std::vector<std::string> train = {}, val = {};  // "-": standard input; compression is recognised
+  // "-": standard input; compression is recognised
+  std::vector<std::string> train = {}, val = {}, test = {};
   // The last training file is not trained on: its first half, rounded up, becomes the split val and
-  // the rest test. (MLPerf's split of the 24th day.) Excludes `val`.
+  // the rest test. (MLPerf's split of the 24th day.) Excludes `val` and `test`.
   bool split_last_half = false;
   // Keys are taken modulo this; 0: not at all. Unset: 40,000,000 as MLPerf does, and 0 with `hash`.
   std::optional<uint32_t> max_ind_range = {};
@@ -35,8 +36,8 @@ struct CriteoPrepOptions {
 };
 
 // Writes, with save_vocabulary, vocabulary/<slot>_C<n>.npy: the 32-bit token of each id (of id 0
-// none, with min_count); and always the splits train, val (with `val` or the split) and test (with
-// the split), key_counts.bin and manifest.json into output.folder. Goes on with a run of the same
+// none, with min_count); and always the splits train, val and test (with files or the split of
+// their own), key_counts.bin and manifest.json into output.folder. Goes on with a run of the same
 // options that was killed. Throws ConfigError for contradictory options, and what PrepEngine
 // throws. On any error no file appears under its final name.
 data::Manifest criteo_prep(const CriteoPrepOptions& options);

@@ -221,6 +221,27 @@ TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val
   CHECK(folder.entries() == 2 + 5);
 }
 
+TEST_CASE("test files are a split of their own, with or without validation files", "[threads]") {
+  for (const int val : {0, 17}) {
+    TemporaryDirectory folder;
+    const std::string a = awkward_rows(5, 40), v = awkward_rows(6, val), t = awkward_rows(7, 23);
+    write_text(folder / "a.tsv", a);
+    write_text(folder / "v.tsv", v);
+    write_text(folder / "t.tsv", t);
+    const OracleData expected = oracle_data(oracle_rows(a + v + t), 40);
+    CriteoPrepOptions options = options_for(folder, {"a.tsv"});
+    if (val > 0) options.val = {folder / "v.tsv"};
+    options.test = {folder / "t.tsv"};
+    criteo_prep(options);
+    CHECK((read_text(folder / "train.bin") == expected.bytes(0, 40)));
+    CHECK((read_text(folder / "test.bin") == expected.bytes(40 + static_cast<size_t>(val), 23)));
+    CHECK(std::filesystem::exists(folder / "val.bin") == (val > 0));
+    if (val > 0) CHECK((read_text(folder / "val.bin") == expected.bytes(40, 17)));
+    options.test = options.train;
+    check_contains(message_of<ConfigError>([&] { criteo_prep(options); }), {"a.tsv", "as both"});
+  }
+}
+
 TEST_CASE("a malformed row is an error with file and line, and leaves no results", "[threads]") {
   TemporaryDirectory folder;
   std::string text = awkward_rows(7, 90);
