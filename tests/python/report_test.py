@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 import numpy as np
@@ -173,6 +174,17 @@ class ReportTest(unittest.TestCase):
             self.assertAlmostEqual(area[0], of_sklearn.roc_auc_score(self.label[there], score[there]), places=12)
         self.assertEqual(sum(n for _, n, *_ in found["slices"]["amount"]), 1000)
         self.assertEqual(len(found["slices"]["amount"]), 4)
+
+    def test_a_slice_with_few_samples_of_a_class_has_no_interval(self):
+        place = np.repeat(["many", "few ones", "few zeros", "ones"], [60, 60, 60, 5])
+        label = np.r_[np.arange(60) % 2, np.arange(60) < 29, np.arange(60) >= 29, np.ones(5)]
+        lines = types.SimpleNamespace(columns={"place": (0, "category")}, fields=[place], label=label)
+        found = {value: area for value, *_, area in report.slices(lines, np.linspace(0, 1, 185), "place")}
+        self.assertIsNotNone(found["many"][1])
+        self.assertIsNone(found["ones"])
+        for value in ("few ones", "few zeros"):
+            self.assertEqual(found[value][1:], (None, None))
+            self.assertAlmostEqual(found[value][0], of_sklearn.roc_auc_score(label[place == value], np.arange(60)))
 
     def test_importance_is_that_of_shuffled_lines(self):
         found = dict((name, mean) for name, mean, _ in self.numbers(repeats=1, seed=4)["importance"])

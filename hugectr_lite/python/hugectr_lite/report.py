@@ -22,6 +22,7 @@ from .prepared import TableText
 from .report_page import page
 
 _SLICES = 12  # of a column: its most frequent values
+_FEWEST_OF_A_CLASS = 30  # samples of a slice whose AUC has an interval
 
 
 class Lines:
@@ -91,7 +92,8 @@ def importance(model, lines, score, repeats, seed):
 
 
 def slices(lines, score, column):
-    """[(value, samples, share of label 1, mean score, (AUC, lower, upper) or None)]: of a column of numbers its quarters."""
+    """[(value, samples, share of label 1, mean score, (AUC, lower, upper) or None)]: of a column of numbers its quarters.
+    Without an interval where a class has too few samples for the normal distribution that it rests on."""
     if column not in lines.columns:
         raise ConfigError(f"--slice: expected a column ({', '.join(lines.columns)}), found {column}")
     place, kind = lines.columns[column]
@@ -104,8 +106,10 @@ def slices(lines, score, column):
     for name in names[list(order)]:
         there = values == name
         label, part = lines.label[there], score[there]
-        rows.append((name or "(missing)", int(there.sum()), float(label.mean()), float(part.mean()),
-                     metrics.auc_interval(label, part)))
+        area, ones = metrics.auc_interval(label, part), int(label.sum())
+        if area is not None and min(ones, len(label) - ones) < _FEWEST_OF_A_CLASS:
+            area = area[0], None, None
+        rows.append((name or "(missing)", int(there.sum()), float(label.mean()), float(part.mean()), area))
     return rows
 
 

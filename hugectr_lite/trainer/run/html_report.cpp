@@ -77,6 +77,7 @@ void HtmlReport::eval(int64_t iter, const EvalResult& e) {
   evals_.push_back({iter, e});
   if (seconds_since(written_) > kSecondsBetweenPages) write();
 }
+void HtmlReport::test(int64_t iter, const EvalResult& e) { tests_.push_back({iter, e}); }
 void HtmlReport::traffic(const std::string& json) { traffic_ = json; }
 void HtmlReport::tables(const TablesEvent& e) { tables_ = e; }
 
@@ -136,6 +137,10 @@ std::string HtmlReport::tiles() const {
   if (best)
     text += tile(fmt::format("{:.5f}", *best->result.auc),
                  fmt::format("best AUC, iteration {}", best->iter));
+  for (const Evaluation& e : tests_) {
+    if (e.result.auc) text += tile(fmt::format("{:.5f}", *e.result.auc), "AUC of the test set");
+    text += tile(fmt::format("{:.5f}", e.result.loss), "loss of the test set");
+  }
   if (!train_.empty())
     text += tile(fmt::format("{:.5f}", train_.back().loss), "last training loss");
   const int64_t iterations = ended_ ? end_.iter : train_.empty() ? ready_.iter : train_.back().iter;
@@ -175,7 +180,23 @@ std::string HtmlReport::charts() const {
   text += svg_of({"Throughput, samples/s", "iteration", {rate}, true});
   text += svg_of({"Waiting for data, % of the time", "iteration", {wait}, true});
   text += svg_of({"Learning rate", "iteration", {lr}, true});
-  return "<div class=\"charts\">\n" + text + "</div>\n";
+  return "<div class=\"charts\">\n" + text + "</div>\n" + rising_loss();
+}
+
+// A loss that rises while training goes on means that the model learns its samples by heart.
+std::string HtmlReport::rising_loss() const {
+  constexpr double kNoise = 1.01;
+  if (evals_.empty()) return "";
+  const Evaluation& lowest = *std::min_element(
+      evals_.begin(), evals_.end(),
+      [](const Evaluation& a, const Evaluation& b) { return a.result.loss < b.result.loss; });
+  const Evaluation& last = evals_.back();
+  if (!(last.result.loss > kNoise * lowest.result.loss)) return "";
+  return fmt::format(
+      "<p><span class=\"state bad\">The evaluation loss rises</span>: it was lowest after iteration "
+      "{} ({:.5f}), and is {:.5f} after iteration {}. The model overfits its training data: a larger "
+      "penalty, dropout, a lower learning rate or solver.early_stop on AverageLoss helps.</p>\n",
+      lowest.iter, lowest.result.loss, last.result.loss, last.iter);
 }
 
 std::string HtmlReport::step_section() const {
@@ -293,17 +314,19 @@ std::string HtmlReport::tables_section() const {
 }
 
 std::string HtmlReport::evaluation_section() const {
-  if (evals_.empty()) return "";
+  if (evals_.empty() && tests_.empty()) return "";
   std::string rows = "<tr><th>iter</th>";
-  for (const NamedNumber& n : numbers_of(evals_[0].result))
+  for (const NamedNumber& n : numbers_of((evals_.empty() ? tests_ : evals_)[0].result))
     rows += "<th>" + html_escaped(n.name) + "</th>";
   rows += "</tr>\n";
-  for (const Evaluation& e : evals_) {
-    rows += "<tr>" + cell(fmt::format("{}", e.iter));
-    for (const NamedNumber& n : numbers_of(e.result))
+  const auto add = [&](const std::string& name, const EvalResult& result) {
+    rows += "<tr>" + cell(name);
+    for (const NamedNumber& n : numbers_of(result))
       rows += cell(n.value ? fmt::format("{:.8g}", *n.value) : "one class only");
     rows += "</tr>\n";
-  }
+  };
+  for (const Evaluation& e : evals_) add(fmt::format("{}", e.iter), e.result);
+  for (const Evaluation& e : tests_) add("test set", e.result);
   return "<div class=\"wide\"><table>\n" + rows + "</table></div>\n";
 }
 
@@ -348,11 +371,13 @@ static std::string columns_text(
 }
 
 std::string HtmlReport::numbers() const {
-  std::vector<std::pair<int64_t, std::vector<NamedNumber>>> train, eval;
+  std::vector<std::pair<int64_t, std::vector<NamedNumber>>> train, eval, test;
   for (const TrainEvent& e : train_) train.emplace_back(e.iter, numbers_of(e));
   for (const Evaluation& e : evals_) eval.emplace_back(e.iter, numbers_of(e.result));
+  for (const Evaluation& e : tests_) test.emplace_back(e.iter, numbers_of(e.result));
+  const std::string of_test = test.empty() ? "" : ",\n\"test\":" + columns_text(test);
   return "<script type=\"application/json\" id=\"numbers\">\n{\"train\":" + columns_text(train) +
-         ",\n\"eval\":" + columns_text(eval) + "}\n</script>\n";
+         ",\n\"eval\":" + columns_text(eval) + of_test + "}\n</script>\n";
 }
 
 std::string HtmlReport::page() const {

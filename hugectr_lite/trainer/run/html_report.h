@@ -22,6 +22,7 @@ class HtmlReport final : public RunRecord {
   void train(const TrainEvent& e) override;
   void gpus(const GpuEvent& e) override;
   void eval(int64_t iter, const EvalResult& e) override;
+  void test(int64_t iter, const EvalResult& e) override;
   void traffic(const std::string& json) override;
   void tables(const TablesEvent& e) override;
   void vocabulary(const VocabularyEvent& e) override;
@@ -39,6 +40,7 @@ class HtmlReport final : public RunRecord {
   [[nodiscard]] std::string head() const;
   [[nodiscard]] std::string tiles() const;
   [[nodiscard]] std::string charts() const;
+  [[nodiscard]] std::string rising_loss() const;
   [[nodiscard]] std::string step_section() const;
   [[nodiscard]] std::string traffic_section() const;
   [[nodiscard]] std::string tables_section() const;
@@ -55,7 +57,7 @@ class HtmlReport final : public RunRecord {
   ReadyEvent ready_;
   std::vector<TrainEvent> train_;
   std::vector<GpuEvent> gpus_;
-  std::vector<Evaluation> evals_;
+  std::vector<Evaluation> evals_, tests_;
   std::string traffic_;
   TablesEvent tables_;
   std::vector<VocabularyEvent> vocabularies_;

@@ -52,6 +52,9 @@ struct RecordedRun {
     records.notify(
         &RunRecord::eval, int64_t{30},
         EvalResult{.auc = std::nullopt, .loss = 0.6, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
+    records.notify(
+        &RunRecord::test, int64_t{30},
+        EvalResult{.auc = 0.71234, .loss = 0.6543, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
   }
   [[nodiscard]] std::string page() const { return test::read_text(path); }
 };
@@ -80,6 +83,21 @@ TEST_CASE("the page has the metrics file's numbers") {
   CHECK(columns["eval"]["ndcg@3"] == json({nullptr, 0.4}));
   CHECK(numbers == columns);
   check_contains(run.page(), {"0.66667", "iteration 20", "one class only", ">done<"});
+  check_contains(run.page(), {"0.71234", "AUC of the test set", "0.65430", "loss of the test set",
+                              "<td>test set</td>"});
+}
+
+TEST_CASE("a rising evaluation loss is marked, with where it was lowest") {
+  RecordedRun run;
+  const auto page_after = [&](int64_t iter, double loss) {
+    run.records.notify(&RunRecord::eval, iter, EvalResult{.auc = 0.7, .loss = loss});
+    run.records.notify(&RunRecord::ended, EndEvent{.iter = iter});
+    return run.page();
+  };
+  CHECK(page_after(40, 0.601).find("evaluation loss rises") == std::string::npos);  // noise
+  check_contains(page_after(50, 0.72),
+                 {"The evaluation loss rises", "lowest after iteration 30 (0.60000)",
+                  "0.72000 after iteration 50", "AverageLoss"});
 }
 
 TEST_CASE("a page refers to nothing outside, and what it shows is text") {
