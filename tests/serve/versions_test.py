@@ -114,6 +114,7 @@ class VersionsTest(unittest.TestCase):
             metrics = server.ask("/metrics")[2].decode()
             self.assertIn(f'hugectr_lite_model_version{{model="demo"}} {version}\n', metrics)
             code, _, err = server.stop()
+            self.assertIn("model demo: now serving version 2 (was 1)\n", err)
             self.assertEqual(code, 0)
             self.assertIn("is refused: models/3/", err)
 
