@@ -95,6 +95,19 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   REQUIRE(bare.code == 0);
   check_close(scores_in(bare.out), scores);
   CHECK(bare.err.find("AUC") == std::string::npos);
+  CHECK(bare.err.find("first line") == std::string::npos);
+  const std::string with_header = test::read_text(run / "bare.csv");
+  test::write_text(run / "rows.csv", with_header.substr(with_header.find('\n') + 1));
+  const auto rows = predict(run, {"--model", "ck", "--prepared", "data", "--no-label", "--input",
+                                  "rows.csv", "--out", "-"});
+  REQUIRE(rows.code == 0);
+  check_close(scores_in(rows.out), scores);
+  check_contains(rows.err, {"rows.csv: its first line has no name of the training file's columns"});
+  test::write_text(run / "renamed.csv", "d1,a,other,d2,c\n1,x,2,3,t\n");
+  const auto renamed = predict(run, {"--model", "ck", "--prepared", "data", "--no-label", "--input",
+                                     "renamed.csv", "--out", "-"});
+  CHECK(renamed.code == 3);
+  check_contains(renamed.err, {"renamed.csv:1: expected a column \"b\" in the header"});
 
   test::write_text(run / "bad.csv", "d1,a,y,b,d2,c\n1,x,1,2,3,t\n1,x,1,2,three,t\n");
   const auto bad =

@@ -58,10 +58,10 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
     if (CategoryColumn& category = schema.categorical[slot]; !category.is_fitted())
       category.buckets = saved_buckets(columns[slot]);
   const JsonNode* const count = features.find("columns");
-  open_lines(schema, labels,
-             !header_.empty() ? std::ssize(header_)
-             : count          ? to_integer(*count)
-                              : 0);
+  const CsvRowParser* const lines = open_lines(schema, labels,
+                                               !header_.empty() ? std::ssize(header_)
+                                               : count          ? to_integer(*count)
+                                                                : 0);
   if (labels == Labels::kAbsent) schema.remove_label();
   const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));
   if (fitted.size() != schema.features().size())
@@ -81,13 +81,15 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
             .weighted = schema.weighted,
             .hotness = schema.hotness()};
   open_ids(folder, /*has_other=*/true);
-  parser_ = std::make_unique<CsvRowParser>(std::move(schema));
+  auto parser = std::make_unique<CsvRowParser>(std::move(schema));
+  if (lines && parser->text_form().header) parser->take_files_without_header(*lines);
+  parser_ = std::move(parser);
 }
 
 // Of lines and of tables, which have no header of their own.
-void Preparation::open_lines(CsvSchema schema, Labels labels, int64_t columns) {
+const CsvRowParser* Preparation::open_lines(CsvSchema schema, Labels labels, int64_t columns) {
   if (schema.header) {
-    if (header_.empty()) return;
+    if (header_.empty()) return nullptr;
     schema.resolve({header_.begin(), header_.end()}, path_);
     schema.header = false;
   }
@@ -99,10 +101,13 @@ void Preparation::open_lines(CsvSchema schema, Labels labels, int64_t columns) {
     std::sort(training.left_out.rbegin(), training.left_out.rend());
     of_lines.remove_label();
   }
-  line_parser_ =
+  auto lines =
       std::make_unique<CsvRowParser>(std::move(of_lines), std::vector<InputPart>(), training);
+  const CsvRowParser* const opened = lines.get();
+  line_parser_ = std::move(lines);
   schema.labelled = false;
   table_schema_ = std::move(schema);
+  return opened;
 }
 
 const CsvSchema& Preparation::table_schema() const {

@@ -18,6 +18,8 @@
 
 namespace hlite::tools {
 
+class CsvRowParser;
+
 // Says if lines have the label's column.
 enum class Labels { kThere, kAbsent };
 
@@ -61,8 +63,8 @@ class Preparation {
  private:
   void open_csv(const std::string& folder, Labels labels,
                 const std::optional<std::vector<std::string>>& carry);
-  // `columns`: of the training file; 0: not known.
-  void open_lines(CsvSchema schema, Labels labels, int64_t columns);
+  // `columns`: of the training file; 0: not known. Returns null where its names are not known.
+  const CsvRowParser* open_lines(CsvSchema schema, Labels labels, int64_t columns);
   void open_criteo(const std::string& folder, Labels labels);
   void open_ids(const std::string& folder, bool has_other);
   [[noreturn]] void fail_no_header() const;

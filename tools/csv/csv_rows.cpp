@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/log.h"
 #include "tools/csv/field_parser.h"
 
 namespace hlite::tools {
@@ -201,9 +202,34 @@ std::string CsvRowParser::carried_columns() const {
   return text;
 }
 
+void CsvRowParser::take_files_without_header(const CsvRowParser& lines) {
+  without_header_.emplace(lines.schema_, lines.training_);
+}
+
+// Returns true if a field of the line is the name of a column that the schema goes by.
+static bool has_name_of_header(const CsvSchema& schema, std::string_view line) {
+  CsvFields fields;
+  if (split_csv(dialect_of(schema), line, fields)) return true;  // whose problem is said there
+  bool found = false;
+  const auto look = [&](const CsvColumn& column) {
+    found |= !column.header_name.empty() && std::find(fields.fields.begin(), fields.fields.end(),
+                                                      column.header_name) != fields.fields.end();
+  };
+  schema.for_each_input(look);
+  if (schema.labelled) look(schema.label);
+  return found;
+}
+
 std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,
                                                      std::string_view first_line) {
-  CsvSchema schema = resolved_schema(schema_, file, first_line);
+  const bool bare = without_header_ && !has_name_of_header(schema_, first_line);
+  if (bare)
+    log::warning(
+        "{}: its first line has no name of the training file's columns: it is read as a row, with "
+        "the columns in the order of the training file",
+        file);
+  const TrainingColumns& training = bare ? without_header_->second : training_;
+  CsvSchema schema = bare ? without_header_->first : resolved_schema(schema_, file, first_line);
   CsvFields fields;
   if (columns_ == 0 && !is_skipped_line(schema, first_line) &&
       !split_csv(dialect_of(schema), first_line, fields) &&
@@ -215,7 +241,7 @@ std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,
   CsvColumn by;
   if (part.split && part.split->kind != RowSplit::Kind::kLine)
     by = resolved_column(part.split->column, schema, file, first_line);
-  return std::make_unique<CsvLineParser>(std::move(schema), columns_, training_, part,
+  return std::make_unique<CsvLineParser>(std::move(schema), columns_, training, part,
                                          std::move(by));
 }
 

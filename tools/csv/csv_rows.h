@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/csv/csv_record.h"
@@ -57,6 +59,9 @@ class CsvRowParser final : public RowParser {
   }
   [[nodiscard]] std::string carried_columns() const override;
   [[nodiscard]] TextForm text_form() const override;
+  // From now on a file whose first line has none of the names that the schema goes by has no header:
+  // it is read as `lines`, which knows the columns by number, would read it.
+  void take_files_without_header(const CsvRowParser& lines);
   // All lines of all files must have as many columns as the first line of the first file (unless it
   // is blank).
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string& file,
@@ -67,6 +72,7 @@ class CsvRowParser final : public RowParser {
   RowLayout layout_;
   std::vector<InputPart> parts_;
   TrainingColumns training_;
+  std::optional<std::pair<CsvSchema, TrainingColumns>> without_header_;
   size_t opened_ = 0;    // files
   int64_t columns_ = 0;  // 0: not known
 };

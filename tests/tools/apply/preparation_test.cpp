@@ -203,6 +203,12 @@ TEST_CASE("lines without the header have the columns in the training file's orde
   write_text(folder / "bare.csv", without_first_column(rows, ';'));
   CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv", nullptr,
                  true) == with_zero_labels(expected, 4 * 6)));
+  // A file says by its first line which it is.
+  CHECK((encoded(Preparation(folder / "out", Labels::kThere), folder / "rows.csv") == expected));
+  CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv") ==
+         with_zero_labels(expected, 4 * 6)));
+  CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "rows.csv") ==
+         with_zero_labels(expected, 4 * 6)));
   // Manifests of before do not have the names.
   auto manifest = nlohmann::ordered_json::parse(read_text(folder / "out/manifest.json"));
   manifest["features"].erase("header");
