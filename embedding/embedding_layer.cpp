@@ -191,9 +191,26 @@ void EmbeddingLayer::set_capacity(int64_t ranks) {
   else
     config::fail_at(table_node(""), fmt::format("{}{} is required", kMaxRows,
                                                 by_slot() ? " or slot_size_array" : ""));
-  spec_.init_rows = sized
-                        ? spec_.layout.table_rows
-                        : std::vector<int64_t>(spec_.layout.table_rows.size(), spec_.hash_capacity);
+  spec_.init_rows = sized ? spec_.layout.table_rows
+                          : std::vector<int64_t>(spec_.layout.table_rows.size(),
+                                                 config_.all_rows.value_or(spec_.hash_capacity));
+}
+
+void EmbeddingLayer::fail_rows(int64_t rows, int64_t ranks, const std::string& found) const {
+  constexpr int64_t kMegabyte = int64_t{1} << 20;
+  const char* key = kMaxRows;
+  int64_t value = rows;
+  if (config_.all_rows) {
+    key = table_node("").find(kAllRows) ? kAllRows : kOldAllRows;
+    value = (rows - 1) * ranks + 1;
+  } else if (config_.max_megabytes) {
+    key = kMaxMegabytes;
+    value = (rows * spec_.row_bytes() + kMegabyte - 1) / kMegabyte;
+  }
+  config::fail_at(table_node(key),
+                  fmt::format("expected {} of at least {}, or when_full \"evict\", for the {}; "
+                              "found room for {}",
+                              key, value, found, spec_.hash_capacity));
 }
 
 void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
@@ -226,6 +243,7 @@ void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
 void EmbeddingLayer::shard(TablesPlace place, uint64_t seed) {
   spec_.seed = seed;
   output_type_ = place.type;
+  if (hashed() && place.file_rows) spec_.hash_capacity = std::max<int64_t>(1, *place.file_rows);
   if (hashed())
     place.placement = std::make_shared<RowPlacement>(
         RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, key_owner()));

@@ -55,6 +55,13 @@ class EmbeddingLayer {
   }
   // The largest number of rows of a rank, if hashed().
   [[nodiscard]] int64_t hash_capacity() const { return spec_.hash_capacity; }
+  // True if the least recently used rows leave tables that are full.
+  [[nodiscard]] bool displaces_rows() const {
+    return spec_.vocabulary.when_full == WhenFull::kEvict;
+  }
+  // Throws ConfigError that names the key by which a rank of `ranks` holds that many hashed rows,
+  // and its value then. `found`: what is too much.
+  [[noreturn]] void fail_rows(int64_t rows, int64_t ranks, const std::string& found) const;
   // REQUIRES rows that are not hashed.
   [[nodiscard]] Sharding sharding() const { return config_.sharding; }
   [[nodiscard]] const ShardingLimits& sharding_limits() const { return config_.sharding_limits; }

@@ -62,21 +62,79 @@ void EmbeddingTables::prepare() {
   steps_.prepare();
 }
 
-void EmbeddingTables::reserve(const KeysOf& keys_of, const Exec& exec) {
+void EmbeddingTables::reserve(const KeysOf& keys_of, const WordsOf& words_of, const Exec& exec) {
   start_cache();
-  if (!index_) {
-    reads_all_ = !keys_of(table_name(spec_.name, 0), false);  // a file of all rows has no keys
-    if (!reads_all_) read_touched(keys_of, exec);
-    return;
+  if (index_) return reserve_hashed(keys_of, words_of);
+  reads_all_ = !keys_of(table_name(spec_.name, 0), false);  // a file of all rows has no keys
+  if (!reads_all_) read_touched(keys_of, exec);
+}
+
+// Sorts rows by their numbers if these are 0, 1, ... in some order: those of as many ranks.
+void EmbeddingTables::sort_by_number(std::vector<FileRow>& rows) {
+  std::vector<bool> taken(rows.size());
+  for (const FileRow& row : rows) {
+    if (row.number >= rows.size() || taken[row.number]) return;
+    taken[row.number] = true;
   }
-  std::vector<uint64_t> own;
+  std::sort(rows.begin(), rows.end(),
+            [](const FileRow& a, const FileRow& b) { return a.number < b.number; });
+}
+
+// Drops the rows that a full table would lose, the least recently used; without uses in the file all
+// of them have the same.
+void EmbeddingTables::leave_out_displaced(std::vector<FileRow>& rows, const FileKeys& file,
+                                          const WordsOf& words_of) {
+  std::vector<std::optional<std::vector<uint32_t>>> words;
+  for (size_t t = 0; t < file.keys.size(); ++t) {
+    words.push_back(words_of(uses_name(spec_.name, static_cast<int64_t>(t))));
+    if (words[t] && words[t]->size() != 2 * file.keys[t].size()) words[t] = std::nullopt;
+  }
+  std::vector<uint64_t> keys;
+  std::vector<RowUse> uses;
+  for (const FileRow& row : rows) {
+    keys.push_back(row.key);
+    const auto& of = words[static_cast<size_t>(row.key >> 32)];
+    const size_t at = 2 * size_t{row.at};
+    uses.push_back(of ? RowUse{.count = (*of)[at], .last = (*of)[at + 1]}
+                      : RowUse{.count = 1, .last = 0});
+  }
+  const std::vector<uint32_t> displaced = index_->choose_displaced(keys, uses);
+  auto next = displaced.begin();
+  uint32_t row = 0;
+  std::erase_if(rows, [&](const FileRow&) {
+    const bool leaves = next != displaced.end() && *next == row++;
+    next += leaves ? 1 : 0;
+    return leaves;
+  });
+}
+
+void EmbeddingTables::reserve_hashed(const KeysOf& keys_of, const WordsOf& words_of) {
+  const auto file = std::make_shared<FileKeys>();
+  std::vector<FileRow> own;
   for (int64_t t = 0; t < spec_.layout.tables(); ++t) {
-    const auto keys = keys_of(table_name(spec_.name, t), true);
-    for (const uint32_t key : *keys)
-      if (storage_.placement()->locate(t, key).rank == ranks_.rank)
-        own.push_back(table_key(t, key));
+    file->keys.push_back(keys_of(table_name(spec_.name, t), true).value());
+    const std::vector<uint32_t>& keys = file->keys.back();
+    file->rows.emplace_back(keys.size(), kNoRow);
+    const auto numbers = words_of(rows_name(spec_.name, t));
+    const bool numbered = numbers && numbers->size() == keys.size();
+    for (uint32_t i = 0; i < keys.size(); ++i)
+      if (storage_.placement()->locate(t, keys[i]).rank == ranks_.rank)
+        own.push_back({table_key(t, keys[i]), i, numbered ? (*numbers)[i] : kNoRow});
   }
-  index_->assign(own);
+  const size_t all = own.size();
+  if (spec_.vocabulary.when_full == WhenFull::kEvict && std::ssize(own) > index_->capacity())
+    leave_out_displaced(own, *file, words_of);
+  file->leaves_out = own.size() < all;
+  sort_by_number(own);
+  std::vector<uint64_t> keys;
+  keys.reserve(own.size());
+  for (const FileRow& row : own) {
+    file->rows[static_cast<size_t>(row.key >> 32)][row.at] = static_cast<uint32_t>(keys.size());
+    keys.push_back(row.key);
+  }
+  own = {};
+  index_->assign(keys);
+  read_keys_ = file;
 }
 
 // Rows that the file does not have are untouched.

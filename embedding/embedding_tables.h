@@ -32,10 +32,14 @@ class EmbeddingTables {
 
   // Reserves the rows of a file before it is read. Rows that the file does not have get their
   // initial values. keys_of(table, all) returns the keys of the file's rows, ascending; for a table
-  // without a list of keys, those of all rows or, if not `all`, none. REQUIRES allocated buffers.
+  // without a list of keys, those of all rows or, if not `all`, none. words_of(name) returns a
+  // tensor of the states that belong to the file, nullopt if there is none: hashed rows get the
+  // numbers that they have there, as far as these are those of this number of ranks, and where they
+  // do not fit and when_full is kEvict, the least recently used are left out. REQUIRES allocated
+  // buffers.
   using KeysOf =
       std::function<std::optional<std::vector<uint32_t>>(const std::string& table, bool all)>;
-  void reserve(const KeysOf& keys_of, const Exec& exec);
+  void reserve(const KeysOf& keys_of, const WordsOf& words_of, const Exec& exec);
   // Called after a file's last tensor: tables() and states() then return all rows again.
   void end_reading() {
     read_keys_ = nullptr;
@@ -71,6 +75,15 @@ class EmbeddingTables {
   [[nodiscard]] TableStorage::Keys touched_keys() const;
   [[nodiscard]] TableStorage::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
   void read_touched(const KeysOf& keys_of, const Exec& exec);
+  void reserve_hashed(const KeysOf& keys_of, const WordsOf& words_of);
+  // An own row of a file: its key, its index in the file's table, and its number there.
+  struct FileRow {
+    uint64_t key;  // table_key()
+    uint32_t at, number;
+  };
+  static void sort_by_number(std::vector<FileRow>& rows);
+  void leave_out_displaced(std::vector<FileRow>& rows, const FileKeys& file,
+                           const WordsOf& words_of);
   void start_cache();
 
   const TablesSpec spec_;

@@ -72,6 +72,11 @@ class HashedIndex {
   // Replaces all keys by these: key i gets row i with initial values. Drops the counted keys.
   void assign(const std::vector<uint64_t>& keys);
 
+  // The rows that evict() would let leave a table as full as one with these keys, ascending.
+  [[nodiscard]] std::vector<uint32_t> choose_displaced(std::span<const uint64_t> keys,
+                                                       std::span<const RowUse> uses);
+  [[nodiscard]] int64_t capacity() const { return capacity_; }
+
   // Lets rows and counted keys leave by the rules, between two iterations: after `iteration`, when
   // the last time was after `before` (0: never). REQUIRES that nothing runs.
   void evict(int64_t iteration, int64_t before);

@@ -52,6 +52,14 @@ void HashedIndex::assign(const std::vector<uint64_t>& keys) {
   exec_.cuda->stream_synchronize(exec_.stream);
 }
 
+std::vector<uint32_t> HashedIndex::choose_displaced(std::span<const uint64_t> keys,
+                                                    std::span<const RowUse> uses) {
+  VocabularyRules full = rules_;
+  full.eviction = {};  // rows leave by no other rule
+  return choose_evicted(full, {.keys = keys, .uses = uses, .norms = {}, .capacity = capacity_},
+                        counts_);
+}
+
 VocabularyCounts HashedIndex::vocabulary() const {
   VocabularyCounts counts = counts_;
   if (exec_.on_gpu()) {

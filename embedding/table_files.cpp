@@ -1,5 +1,6 @@
 // A TableStorage keeps rows in files by table and key, wherever they lie.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -42,6 +43,8 @@ void for_pieces(std::span<const uint32_t> rows, Body&& body) {
     body(rows.subspan(first, std::min(kPiece, rows.size() - first)));
 }
 
+constexpr int kNowhere = -2;  // in the place of a rank: the row of a file that is left out
+
 std::vector<uint32_t> all_rows(int64_t count) {
   std::vector<uint32_t> rows(static_cast<size_t>(count));
   std::iota(rows.begin(), rows.end(), 0u);
@@ -59,7 +62,7 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
       .dtype = dtype_of(part.type),
       .grows = !keys};
   if (placement_ || keys || holds_lines()) {
-    if (own_on_gpu() && ranks_.ranks() == 1)
+    if (own_on_gpu() && ranks_.ranks() == 1 && !(keys && keys->leaves_out))
       return device_tensor(std::move(ref), part, keys, table);
     ref.part = [this, part, keys, table](int64_t first, int64_t count) {
       return own_part(part, keys.get(), table, first, count);
@@ -125,6 +128,29 @@ TensorRef TableStorage::device_tensor(TensorRef ref, const Part& part, const Key
   return ref;
 }
 
+// The numbers of the rows on their ranks.
+TensorRef TableStorage::numbers_tensor(std::string name, const Keys& keys, int64_t table) const {
+  const auto t = static_cast<size_t>(table);
+  TensorRef ref{
+      .name = std::move(name), .shape = {std::ssize(keys->keys[t])}, .dtype = DType::kU32};
+  ref.part = [this, keys, table, t](int64_t first, int64_t count) {
+    std::vector<float> own;
+    for (int64_t i = first; i < first + count; ++i)
+      if (place_of(keys.get(), table, i).rank == ranks_.rank)
+        own.push_back(std::bit_cast<float>(keys->rows[t][static_cast<size_t>(i)]));
+    return own;
+  };
+  Part words = parts_[0];  // none are replicated
+  words.width = 1;
+  ref.join = [this, words, keys, table](int64_t first, std::span<const float> parts,
+                                        std::span<float> out) {
+    join_parts(words, keys.get(), table, first, parts, out);
+  };
+  comm::gather_parts(ranks_, ref);
+  ref.put = [](int64_t, std::span<const float>) {};  // reserve() has seen them
+  return ref;
+}
+
 std::vector<TensorRef> TableStorage::tables(const Keys& keys) const {
   std::vector<TensorRef> list;
   for (int64_t t = 0; t < spec_.layout.tables(); ++t)
@@ -144,6 +170,11 @@ std::vector<TensorRef> TableStorage::states(const Keys& keys) const {
     list.push_back(tensor(uses_name(spec_.name, t), *uses_, keys, t));
     list.back().dtype = DType::kU32;
   }
+  // The gradients of a row are summed in pieces that depend on how many come before the row's; and
+  // those of all rows in the order of rows.
+  const bool ordered = exec_.on_gpu() || spec_.whole_gradients;
+  for (int64_t t = 0; spec_.hash_capacity > 0 && ordered && t < spec_.layout.tables(); ++t)
+    list.push_back(numbers_tensor(rows_name(spec_.name, t), keys, t));
   return list;
 }
 
@@ -208,7 +239,10 @@ RowPlace TableStorage::place_of(const FileKeys* keys, int64_t table, int64_t row
   const uint32_t key = keys ? keys->keys[t][i] : static_cast<uint32_t>(row);
   if (!placement_) return {0, static_cast<uint32_t>(spec_.layout.table_offset[t] + key)};
   RowPlace place = placement_->locate(table, key);
-  if (placement_->hashed() && place.rank == ranks_.rank) place.row = keys->rows[t][i];
+  if (placement_->hashed() && place.rank == ranks_.rank) {
+    place.row = keys->rows[t][i];
+    if (place.row == kNoRow) place.rank = kNowhere;
+  }
   return place;
 }
 

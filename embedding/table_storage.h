@@ -37,6 +37,7 @@ namespace hlite::embedding {
 // rank's own row of each, or kNoRow.
 struct FileKeys {
   std::vector<std::vector<uint32_t>> keys, rows;
+  bool leaves_out = false;  // own keys of a file that is read have no row
 };
 
 // A memory that holds a part of the rows.
@@ -150,7 +151,8 @@ class TableStorage {
   void close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const;
 
   // Tensors of a file: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
-  // <layer>.table_<i>.<state>, <layer>.table_<i>.uses where tables keep them. On several ranks
+  // <layer>.table_<i>.<state>, <layer>.table_<i>.uses where tables keep them, <layer>.table_<i>.rows
+  // where the order of rows is that of sums. On several ranks
   // get() is collective: all ranks call it with the same range, and rank 0 gets the elements; put()
   // is not: each rank takes what it holds of any range. `keys`: of hashed tables, the same on all
   // ranks but for rows; else null.
@@ -203,6 +205,7 @@ class TableStorage {
                                  int64_t table) const;
   [[nodiscard]] TensorRef device_tensor(TensorRef ref, const Part& part, const Keys& keys,
                                         int64_t table) const;
+  [[nodiscard]] TensorRef numbers_tensor(std::string name, const Keys& keys, int64_t table) const;
   // TensorRef::part and join.
   [[nodiscard]] std::vector<float> own_part(const Part& part, const FileKeys* keys, int64_t table,
                                             int64_t first, int64_t count) const;

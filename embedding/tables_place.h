@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "embedding/key_frequencies.h"
@@ -66,6 +67,8 @@ struct TablesPlace {
   FloatType wire = FloatType::kFloat;
   RowMemory memory = {};
   std::shared_ptr<const ExpectedKeys> keys = nullptr;  // null: not known
+  // Of hash tables that are only read: the rows of their file. Nullopt: rows as the config says.
+  std::optional<int64_t> file_rows = {};
 
   // Rows read for each sample of a batch, as far as that is known.
   [[nodiscard]] double rows_of_sample(const SlotLayout& layout) const {

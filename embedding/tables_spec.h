@@ -50,6 +50,10 @@ inline std::string table_name(const std::string& layer, int64_t table) {
 inline std::string keys_name(const std::string& layer, int64_t table) {
   return table_name(layer, table) + ".keys";
 }
+// The number that each row has on its rank.
+inline std::string rows_name(const std::string& layer, int64_t table) {
+  return table_name(layer, table) + ".rows";
+}
 // The use of each row (RowUse), and the keys that are counted and have no row.
 inline std::string uses_name(const std::string& layer, int64_t table) {
   return table_name(layer, table) + ".uses";

@@ -41,20 +41,31 @@ class JoinedWeights {
   const std::string path_;
 };
 
+// The model of a config with hash tables as large as those in `source`, weights of `model`.
+trainer::Model model_for(const config::TrainConfig& config, const std::string& model,
+                         const std::string& source, int threads, const cuda::Backend* gpu) {
+  const ReadFile file(checkpoint::weights_in(source).path);
+  const checkpoint::SafetensorsReader weights(file);
+  trainer::ModelRanks alone;
+  alone.weights = &weights;
+  const uint64_t seed =
+      checkpoint::is_checkpoint(model) ? checkpoint::read_manifest(model).seed : config.solver.seed;
+  return {config, seed, threads, std::move(alone), gpu};
+}
+
 }  // namespace
 
 Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weights,
                      const trainer::Options& options)
+    : Predictor(config, weights,
+                weights.delta.empty() ? weights.model : JoinedWeights(weights).path(), options) {}
+
+Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weights,
+                     const std::string& source, const trainer::Options& options)
     : pool_(trainer::resolve_threads(config, options)),
-      model_(config,
-             checkpoint::is_checkpoint(weights.model)
-                 ? checkpoint::read_manifest(weights.model).seed
-                 : config.solver.seed,
-             pool_.threads(), {}, trainer::choose_device(config, options)) {
+      model_(model_for(config, weights.model, source, pool_.threads(),
+                       trainer::choose_device(config, options))) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
-  std::optional<JoinedWeights> joined;
-  if (!weights.delta.empty()) joined.emplace(weights);
-  const std::string& source = joined ? joined->path() : weights.model;
   if (weights.in == WeightsIn::kFile) {
     mapped_.emplace(source);
     model_.allocate(mapped_->lend(model_));

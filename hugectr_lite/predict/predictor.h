@@ -61,6 +61,10 @@ class Predictor {
   [[nodiscard]] ThreadPool& pool() { return pool_; }
 
  private:
+  // `source`: a file of weights, those of the chain of deltas, or the model itself.
+  Predictor(const config::TrainConfig& config, const ModelWeights& weights,
+            const std::string& source, const trainer::Options& options);
+
   ThreadPool pool_;
   std::optional<MappedWeights> mapped_;
   trainer::Model model_;

@@ -53,10 +53,11 @@ inline Tensors read_weights(const std::string& path) {
   return tensors;
 }
 
-// All weights and states of a checkpoint.
+// All weights and states of a checkpoint, without the numbers that a GPU's hash tables gave rows.
 inline Tensors everything(const std::string& directory) {
   Tensors all = read_weights(directory + "/weights.safetensors");
   all.merge(read_weights(directory + "/optimizer.safetensors"));
+  std::erase_if(all, [](const auto& tensor) { return tensor.first.ends_with(".rows"); });
   return all;
 }
 

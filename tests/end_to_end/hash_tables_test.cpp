@@ -1,6 +1,6 @@
 // The ...Hash embedding types: a row is inserted when its key is first seen, and results are those
 // of full tables.
-#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/errors.h"
 
@@ -124,6 +124,55 @@ TEST_CASE("a checkpoint of hashed tables resumes on any ranks", "[slow]") {
   }
 }
 
+TEST_CASE("rows of many ranks that do not fit on fewer are refused with the size that fits") {
+  const SmallRun run;
+  const auto go = [&](const std::string& capacity, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--quiet", "--threads", "2"});
+    add_changes(arguments, {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                            hparam("," + capacity), "solver.max_iter=30"});
+    return run.train(arguments);
+  };
+  const std::string four = R"("max_vocabulary_size_per_gpu":100)";
+  REQUIRE(go(four, {"--save", run / "four", "--set", gpu("[[0,1,2,3]]")}).code == 0);
+  size_t rows = 0;
+  for (const auto& [name, values] : everything(run / "four"))
+    if (name.ends_with(".keys")) rows += values.size();
+  REQUIRE(rows > 250);
+
+  const std::string place = "layers[1].sparse_embedding_hparam.",
+                    found =
+                        fmt::format("{} rows of \"emb\" in {} on rank 0 of 1", rows, run / "four");
+  for (const char* option : {"--resume", "--init"}) {
+    CAPTURE(option);
+    const auto refused = go(four, {option, run / "four"});
+    CHECK(refused.code == 2);
+    const std::string wanted = fmt::format("max_vocabulary_size_per_gpu of at least {}", rows);
+    check_contains(refused.err,
+                   {place + "max_vocabulary_size_per_gpu", wanted, found, "room for 100"});
+    check_contains(go(four, {option, run / "four", "--check"}).out,
+                   {"cannot start", wanted, found});
+    CHECK(go(fmt::format(R"("max_vocabulary_size_per_gpu":{})", rows - 1), {option, run / "four"})
+              .code == 2);
+    CHECK(
+        go(fmt::format(R"("max_vocabulary_size_per_gpu":{})", rows), {option, run / "four"}).code ==
+        0);
+    check_contains(
+        go(R"("max_vocabulary_size":100)", {option, run / "four"}).err,
+        {place + "max_vocabulary_size:", fmt::format("max_vocabulary_size of at least {}", rows)});
+  }
+  // The largest of two ranks decides.
+  const auto refused =
+      go(R"("max_vocabulary_size":200)", {"--resume", run / "four", "--set", gpu("[[0,1]]")});
+  CHECK(refused.code == 2);
+  const size_t at = refused.err.find("at least ");
+  REQUIRE(at != std::string::npos);
+  const int fits = std::stoi(refused.err.substr(at + 9));
+  for (const int less : {0, 1})
+    CHECK(go(fmt::format(R"("max_vocabulary_size":{})", fits - less),
+             {"--resume", run / "four", "--set", gpu("[[0,1]]")})
+              .code == 2 * less);
+}
+
 // Everything of a checkpoint of one device goes on on the other.
 TEST_CASE("hashed tables of a GPU are those of the CPU, also across a resume", "[no-tsan]") {
   const SmallRun run;
@@ -158,6 +207,48 @@ TEST_CASE("hashed tables of a GPU are those of the CPU, also across a resume", "
     go(false, {"--resume", run / "gpu_half", "--save", run / "back"}, "20");
     check_close_tensors(everything(run / "back"), everything(run / "cpu"), 5e-4);
   }
+}
+
+// A GPU cuts the sums of a batch by how many lookups the rows before a row have.
+TEST_CASE("hash tables of GPUs go on to the bit from a checkpoint", "[no-tsan]") {
+  const SmallRun run;
+  // So many samples that each table has rows which several pieces sum.
+  write_text(run / "train.bin", small_samples(4000, 1));
+  const auto bytes_of = [&](const char* ranks, const std::string& optimizer,
+                            const std::string& rules, const char* iterations, const Words& more) {
+    const auto result =
+        run_program(kFourGpus + run.command({"--quiet", "--threads", "1", "--device", "cuda"}) +
+                    more + Words{"--save", run / "saved"} +
+                    changes_of({gpu(ranks), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                                hparam(R"(,"max_vocabulary_size_per_gpu":500)" + rules),
+                                "solver.batchsize=384", "solver.batchsize_eval=384",
+                                "solver.eval_interval=0", "layers.emb.optimizer=" + optimizer,
+                                std::string("solver.max_iter=") + iterations}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return read_text(run / "saved/weights.safetensors") +
+           read_text(run / "saved/optimizer.safetensors");
+  };
+  const std::string adagrad =
+      R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})";
+  for (const char* ranks : {"[[0]]", "[[0,1,2]]"})
+    for (
+        const auto& [optimizer, rules] :
+        {std::pair(adagrad, std::string()),
+         std::pair(adagrad, std::string(R"(,"eviction":{"interval":4,"steps_to_live":5})")),
+         std::pair(
+             std::string(
+                 R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})"),
+             std::string()),
+         std::pair(
+             std::string(
+                 R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"),
+             std::string())}) {
+      CAPTURE(ranks, optimizer, rules);
+      const std::string whole = bytes_of(ranks, optimizer, rules, "12", {});
+      (void)bytes_of(ranks, optimizer, rules, "11", {});
+      CHECK((bytes_of(ranks, optimizer, rules, "12", {"--resume", run / "saved"}) == whole));
+    }
 }
 
 TEST_CASE("a hashed table that is full ends the run with a word on what to raise") {

@@ -221,6 +221,51 @@ TEST_CASE("a full table need not end a run", "[no-tsan]") {
       }
 }
 
+TEST_CASE("fewer ranks take the rows of many that were used last, if a full table evicts",
+          "[no-tsan]") {
+  const VocabularyRuns runs(R"(,"when_full":"evict","eviction":{"interval":2})", 100);
+  const auto four = runs.saved({}, "[[0,1,2,3]]", 14, {}, "four");
+  for (const Words& environment : {Words{}, kFourGpus}) {
+    INFO((environment.empty() ? "CPU" : "GPU"));
+    const auto read = runs.train(environment, "[[0]]", 14,
+                                 {"--resume", runs.run() / "four", "--save", runs.run() / "one"});
+    INFO(read.err);
+    REQUIRE(read.code == 0);
+    check_contains(read.err, {"of \"emb\" in", "on rank 0 of 1", "the least recently used leave"});
+    const auto one = everything(runs.run() / "one");
+    size_t rows = 0;
+    float first_kept = 1e9f, last_left = 0;
+    for (const auto& [name, keys] : one) {
+      if (!name.ends_with(".keys")) continue;
+      rows += keys.size();
+      const std::string table = name.substr(0, name.size() - 5);
+      const auto& all = four.at(name);
+      for (const char* part : {"", ".accumulator", ".uses"}) {
+        const std::string tensor = table + part;
+        if (one.count(tensor) == 0) continue;
+        const auto width = static_cast<std::ptrdiff_t>(one.at(tensor).size() / keys.size());
+        for (size_t i = 0; i < all.size(); ++i) {
+          const auto at = static_cast<std::ptrdiff_t>(i);
+          const auto kept = std::find(keys.begin(), keys.end(), all[i]);
+          const auto row = four.at(tensor).begin() + at * width;
+          if (kept != keys.end())
+            CHECK(std::equal(row, row + width,
+                             one.at(tensor).begin() + (kept - keys.begin()) * width));
+          if (part != std::string(".uses")) continue;
+          if (kept != keys.end())
+            first_kept = std::min(first_kept, row[1]);
+          else
+            last_left = std::max(last_left, row[1]);
+        }
+      }
+    }
+    CHECK(rows == 80);
+    CHECK(last_left <= first_kept);
+    (void)runs.saved(environment, "[[0]]", 20, {"--resume", runs.run() / "four"});
+    (void)runs.saved(environment, "[[0,1]]", 20, {"--resume", runs.run() / "four"});
+  }
+}
+
 TEST_CASE("progress lines say which rows came and left") {
   const VocabularyRuns runs(kCountAndAge);
   const auto result = runs.train({}, "[[0]]", 20, {});

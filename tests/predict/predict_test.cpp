@@ -105,6 +105,47 @@ TEST_CASE("scores are those of the last evaluation, from a checkpoint or exporte
   check_close(scores_in(on_gpu.out), scores);
 }
 
+TEST_CASE("hash tables of any number of ranks are read by one, with the rows of deltas") {
+  const SmallRun run;
+  const auto train = [&](const char* type, const std::string& size, const char* iterations,
+                         std::vector<std::string> more) {
+    more.insert(more.end(),
+                {"--set", "solver.gpu=[[0,1,2,3]]", "--set", std::string("layers.emb.type=") + type,
+                 "--set", std::string("solver.max_iter=") + iterations, "--set",
+                 "layers.emb.sparse_embedding_hparam={\"embedding_vec_size\":4," + size + "}"});
+    const ProgramResult trained = run.train(more);
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+    return number_after(trained.err + trained.out, "AUC ");
+  };
+  const auto auc = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--input", "eval.bin", "--out", "-"});
+    const ProgramResult result = predict(run, more);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return number_after(result.err, "AUC ");
+  };
+  for (const auto& [type, size] :
+       {std::pair("DistributedSlotSparseEmbeddingHash", "\"max_vocabulary_size_per_gpu\":100"),
+        std::pair("DistributedSlotSparseEmbeddingHash", "\"max_vocabulary_size\":400"),
+        std::pair("LocalizedSlotSparseEmbeddingHash", "\"max_vocabulary_size_per_gpu\":260")}) {
+    CAPTURE(type, size);
+    // After one iteration most keys of the evaluation have no row.
+    const double few =
+        train(type, size, "1", {"--save", run / "ck", "--set", "solver.eval_interval=1"});
+    const double many =
+        train(type, size, "50",
+              {"--resume", run / "ck", "--save", run / "more", "--save-delta", run / "chain"});
+    CHECK(auc({"--model", "ck"}) == Approx(few).margin(1e-5));
+    CHECK(auc({"--model", "more"}) == Approx(many).margin(1e-5));
+    CHECK(auc({"--model", "ck", "--delta", "chain"}) == Approx(many).margin(1e-5));
+    setenv("HLITE_CUDA_LIBRARY", HLITE_EMULATED_PLUGIN, 1);
+    CHECK(auc({"--model", "more", "--device", "cuda"}) == Approx(many).margin(1e-4));
+    unsetenv("HLITE_CUDA_LIBRARY");
+    std::filesystem::remove_all(run / "chain");
+  }
+}
+
 TEST_CASE("tables that slots share give their sizes to a config that names a manifest") {
   const SmallRun run;
   const std::string config = test::small_config(), sizes = R"("slot_size_array": [40, 5, 300])";

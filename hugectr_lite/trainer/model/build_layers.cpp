@@ -22,10 +22,21 @@ using embedding::EmbeddingLayer;
 
 bool on_gpus(const LayerSetup& setup) { return setup.place.gpu || setup.steps_of_gpu; }
 
+// Rows of a layer's tables in a file.
+int64_t rows_in(const checkpoint::SafetensorsReader& weights, const EmbeddingLayer& layer) {
+  int64_t rows = 0;
+  for (int64_t t = 0; t < layer.layout().tables(); ++t)
+    if (const auto* table = weights.find(embedding::table_name(layer.name(), t));
+        table && !table->shape.empty())
+      rows += table->shape[0];
+  return rows;
+}
+
 void shard_layer(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
                  const embedding::RowMemory& memory) {
   embedding::TablesPlace place = setup.place;
   place.memory = memory;
+  if (setup.weights) place.file_rows = rows_in(*setup.weights, layer);
   if (!setup.tiers.keys.empty()) place.keys = setup.tiers.keys.at(index);
   if (!setup.placements.empty()) {
     const LayerPlacement& of = setup.placements.at(index);

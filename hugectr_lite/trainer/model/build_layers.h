@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "embedding/embedding_layer.h"
+#include "hugectr_lite/checkpoint/safetensors.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/trainer/model/key_statistics.h"
@@ -28,6 +29,9 @@ struct LayerSetup {
   embedding::TablesPlace place = {};            // of all tables, but for what placements say
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
   RowTiers tiers = {};
+  // Of a model that is only read from it: its hash tables have as many rows. Null: as many as the
+  // config says.
+  const checkpoint::SafetensorsReader* weights = nullptr;
   bool steps_of_gpu = false;  // memory is that of GPUs, also if the tables are made for the CPU
   uint64_t seed = 0;
 };

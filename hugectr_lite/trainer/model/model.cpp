@@ -93,6 +93,7 @@ LayerSetup Model::layer_setup(int threads) const {
   setup.place.wire = config_.solver.wire_precision;
   setup.placements = ranks_.placements;
   setup.tiers = ranks_.tiers;
+  setup.weights = ranks_.weights;
   setup.steps_of_gpu = ranks_.steps_of_gpu;
   setup.seed = seed_;
   return setup;

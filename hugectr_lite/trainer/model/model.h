@@ -32,6 +32,7 @@ struct ModelRanks {
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
   std::function<bool()> stop_request = {};      // true if this rank shall stop
   RowTiers tiers = {};
+  const checkpoint::SafetensorsReader* weights = nullptr;  // LayerSetup::weights, while it is made
   bool steps_of_gpu = false;  // of the network, as GPUs have them: to look at, not to run
 };
 

@@ -76,26 +76,43 @@ std::vector<TensorRef> states_of(const Model& model) {
   return list;
 }
 
-std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
+std::optional<std::vector<uint32_t>> keys_in(const checkpoint::SafetensorsReader& file,
+                                             const std::string& table, bool all) {
+  std::vector<uint32_t> keys;
+  if (file.find(table + ".keys") != nullptr) {
+    keys = file.read_words(table + ".keys");
+  } else if (!all) {
+    return std::nullopt;
+  } else if (const auto* rows = file.find(table); rows != nullptr && !rows->shape.empty()) {
+    keys.resize(static_cast<size_t>(rows->shape[0]));
+    std::iota(keys.begin(), keys.end(), 0u);
+  }
+  for (size_t i = 1; i < keys.size(); ++i)
+    if (keys[i] <= keys[i - 1])
+      raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} after {}",
+                       file.name(), table, keys[i], keys[i - 1]);
+  return keys;
+}
+
+static std::optional<std::vector<uint32_t>> words_in(const checkpoint::SafetensorsReader& file,
+                                                     const std::string& name) {
+  if (file.find(name) == nullptr) return std::nullopt;
+  return file.read_words(name);
+}
+
+std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened,
+                                       const ByteSource* opened_states) {
   const checkpoint::SafetensorsReader file(opened);
-  const auto keys_of = [&](const std::string& table,
-                           bool all) -> std::optional<std::vector<uint32_t>> {
-    std::vector<uint32_t> keys;
-    if (file.find(table + ".keys") != nullptr) {
-      keys = file.read_words(table + ".keys");
-    } else if (!all) {
-      return std::nullopt;
-    } else if (const auto* rows = file.find(table); rows != nullptr && !rows->shape.empty()) {
-      keys.resize(static_cast<size_t>(rows->shape[0]));
-      std::iota(keys.begin(), keys.end(), 0u);
-    }
-    for (size_t i = 1; i < keys.size(); ++i)
-      if (keys[i] <= keys[i - 1])
-        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} after {}",
-                         file.name(), table, keys[i], keys[i - 1]);
-    return keys;
+  std::optional<checkpoint::SafetensorsReader> states;
+  if (opened_states) states.emplace(*opened_states);
+  const auto keys_of = [&](const std::string& table, bool all) {
+    return keys_in(file, table, all);
   };
-  for (const auto& e : model.layers().embeddings) e->tables().reserve(keys_of, model.host());
+  const auto words_of = [&](const std::string& name) {
+    return states ? words_in(*states, name) : std::nullopt;
+  };
+  for (const auto& e : model.layers().embeddings)
+    e->tables().reserve(keys_of, words_of, model.host());
   std::vector<TensorRef> weights = weights_of(model);
   std::erase_if(weights, [&](const TensorRef& t) {
     return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
@@ -105,10 +122,7 @@ std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
 
 std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, int64_t iteration) {
   const checkpoint::SafetensorsReader file(opened);
-  const auto words_of = [&](const std::string& name) -> std::optional<std::vector<uint32_t>> {
-    if (file.find(name) == nullptr) return std::nullopt;
-    return file.read_words(name);
-  };
+  const auto words_of = [&](const std::string& name) { return words_in(file, name); };
   for (const auto& e : model.layers().embeddings)
     if (e->tables().vocabulary_rules()) e->tables().read_vocabulary(words_of, iteration);
   std::vector<TensorRef> states = states_of(model);
@@ -123,9 +137,10 @@ std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, in
           file.name(), t.name);
     return found == nullptr || other;
   });
-  // Tensors of vocabularies that the file has and the model has not.
+  // Tensors of hash tables that the file has and the model has not.
   const auto is_kept = [](const std::string& name) {
-    return name.ends_with(".uses") || name.ends_with(".candidates") || name.ends_with(".filter");
+    return name.ends_with(".rows") || name.ends_with(".uses") || name.ends_with(".candidates") ||
+           name.ends_with(".filter");
   };
   for (const auto& entry : file.tensors())
     if (is_kept(entry.name) && std::none_of(states.begin(), states.end(),

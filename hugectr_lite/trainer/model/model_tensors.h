@@ -19,13 +19,20 @@ void initialize(Model& model);
 std::vector<TensorRef> weights_of(const Model& model, bool all_rows = false);
 std::vector<TensorRef> states_of(const Model& model);
 
-// The weights that a file is to fill: all of the model's, but for the keys of tables that have all
-// keys there. Hashed tables reserve rows for the file's keys. Throws DataError when its keys are
-// not ascending.
-std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file);
+// The keys of a table's rows in a file of weights, ascending. For a table without a list of keys,
+// those of all its rows or, if not `all`, none. Throws DataError when they are not ascending.
+std::optional<std::vector<uint32_t>> keys_in(const checkpoint::SafetensorsReader& file,
+                                             const std::string& table, bool all);
 
-// The states that a file is to fill, after weights_to_read(). A file may lack what vocabularies
-// keep in addition to optimizer states (`uses`, `candidates`, `filter`), or have it without a use
+// The weights that a file is to fill: all of the model's, but for the keys of tables that have all
+// keys there. Hashed tables reserve rows for the file's keys, as EmbeddingTables::reserve() says;
+// `states`: the file of the states that belong to the weights, if there is one. Throws DataError
+// when its keys are not ascending.
+std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file,
+                                       const ByteSource* states = nullptr);
+
+// The states that a file is to fill, after weights_to_read(). A file may lack what hash tables keep
+// in addition to optimizer states (`rows`, `uses`, `candidates`, `filter`), or have it without a use
 // for it. `iteration`: that of the file, which is the last use of a row if it does not say.
 std::vector<TensorRef> states_to_read(Model& model, const ByteSource& file, int64_t iteration);
 

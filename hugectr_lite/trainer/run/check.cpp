@@ -123,11 +123,7 @@ void check_options(const config::TrainConfig& config, const Options& options,
   if (!options.resume.empty())
     try_to(
         [&] { check_same_run(config, checkpoint::read_manifest(options.resume), options.resume); });
-  if (!options.init.empty())
-    try_to([&] {
-      const ReadFile file(checkpoint::weights_in(options.init).path);
-      const checkpoint::SafetensorsReader weights(file);
-    });
+  try_to([&] { check_rows_fit(config, options); });
   if (options.with_preparation) try_to([&] { preparation_of(config); });
   // A model that can be read and is of other data contradicts the config on any machine.
   if (reasons.size() == before) check_model_data(data, options, config.data.follow);

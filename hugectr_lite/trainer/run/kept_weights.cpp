@@ -63,7 +63,8 @@ void KeptWeights::load() {
   HLITE_CHECK(file_ != nullptr, "no weights are kept");
   Model& model = trainer_.model();
   model.synchronize();
-  std::vector<TensorRef> tensors = weights_to_read(model, *file_);
+  std::vector<TensorRef> tensors =
+      weights_to_read(model, *file_, with_states_ ? file_.get() : nullptr);
   if (with_states_)
     tensors = joined(std::move(tensors), states_to_read(model, *file_, trainer_.iteration()));
   const FileSum found = checkpoint::SafetensorsReader(*file_).read_all(tensors);

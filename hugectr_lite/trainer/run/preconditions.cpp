@@ -1,10 +1,15 @@
 #include "hugectr_lite/trainer/run/preconditions.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "data_reader/manifest.h"
+#include "embedding/embedding_layer.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/model/embedding_layers.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/run_identity.h"
 
 namespace hlite::trainer {
@@ -82,6 +87,41 @@ void check_same_run(const config::TrainConfig& config, const checkpoint::Checkpo
         "solver.table_precision: expected \"{}\", that of the checkpoint {}, found \"{}\"; --init "
         "with its weights starts a new run and converts them",
         saved_in, directory, found);
+}
+
+// The rows of a layer's tables in a file that each rank gets.
+static std::vector<int64_t> rows_of_ranks(const checkpoint::SafetensorsReader& weights,
+                                          const embedding::EmbeddingLayer& layer, int ranks) {
+  const auto placement = embedding::RowPlacement::by_key(layer.layout(), ranks,
+                                                         layer.hash_capacity(), layer.key_owner());
+  std::vector<int64_t> rows(static_cast<size_t>(ranks));
+  for (int64_t t = 0; t < layer.layout().tables(); ++t) {
+    const auto keys = keys_in(weights, embedding::table_name(layer.name(), t), true);
+    for (const uint32_t key : *keys) ++rows[static_cast<size_t>(placement.locate(t, key).rank)];
+  }
+  return rows;
+}
+
+void check_rows_fit(const config::TrainConfig& config, const Options& options) {
+  const bool resumes = !options.resume.empty();
+  const std::string& model = resumes ? options.resume : options.init;
+  if (model.empty()) return;
+  using checkpoint::Which;
+  const ReadFile file(checkpoint::weights_in(model, resumes ? Which::kLast : Which::kBest).path);
+  const checkpoint::SafetensorsReader weights(file);
+  const int ranks = static_cast<int>(config.solver.ranks());
+  for (size_t i = 0; i < count_embeddings(config); ++i) {
+    const embedding::EmbeddingLayer layer(*config.layers[i], config);
+    if (!layer.hashed()) continue;
+    const std::vector<int64_t> rows = rows_of_ranks(weights, layer, ranks);
+    const auto most = std::max_element(rows.begin(), rows.end());
+    if (*most <= layer.hash_capacity()) continue;
+    const std::string found = fmt::format("{} rows of \"{}\" in {} on rank {} of {}", *most,
+                                          layer.name(), model, most - rows.begin(), ranks);
+    if (!layer.displaces_rows()) layer.fail_rows(*most, ranks, found);
+    log::warning("{}: {}, which has {}: the least recently used leave, as when_full says",
+                 config.layers[i]->path(), found, layer.hash_capacity());
+  }
 }
 
 }  // namespace hlite::trainer

@@ -22,4 +22,9 @@ std::vector<std::string> path_warnings(const config::TrainConfig& config);
 void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
                     const std::string& directory);
 
+// Counts the rows that each rank gets of the hash tables in --resume or --init. Throws ConfigError,
+// with a size that is enough, where a rank has too few rows for them; warns where rows are displaced
+// then (`when_full`).
+void check_rows_fit(const config::TrainConfig& config, const Options& options);
+
 }  // namespace hlite::trainer

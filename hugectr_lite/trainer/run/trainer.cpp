@@ -60,6 +60,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
     data::TrainedOn data;
     if (!options.without_data) data = check_training_data(config, options);
     const ModelData checked = check_model_data(std::move(data), options, config.data.follow);
+    check_rows_fit(config, options);
     trained_on_ = checked.on;
     new_data_ = checked.new_data;
     if (options.with_preparation) preparation_ = preparation_of(config);
@@ -231,9 +232,9 @@ void Trainer::restore() {
 void Trainer::restore_state() {
   const std::string last =
       checkpoint::weights_in(options_.resume, *resumed_, checkpoint::Which::kLast).path;
-  const auto weights = weights_to_read(*model_, ReadFile(last));
-  const auto states = states_to_read(
-      *model_, ReadFile(checkpoint::last_states_file(options_.resume)), resumed_->iteration);
+  const ReadFile states_file(checkpoint::last_states_file(options_.resume));
+  const auto weights = weights_to_read(*model_, ReadFile(last), &states_file);
+  const auto states = states_to_read(*model_, states_file, resumed_->iteration);
   checkpoint::load_checkpoint(
       options_.resume, *resumed_, weights, states,
       new_data_ ? checkpoint::TableSizes::kMayGrow : checkpoint::TableSizes::kSame);
