@@ -32,12 +32,12 @@ RowExchange::RowExchange(const TablesSpec& spec, const TableStorage& storage, Ha
 
 // ---- Memory ----
 
-ExchangeShape RowExchange::shape() const {
+ExchangeShape RowExchange::shape(bool training) const {
   return {.ranks = ranks().ranks(),
           .capacity = capacity_,
           .replicated_capacity = replicated_capacity_,
           .width = spec_.layout.width,
-          .value_bytes = float_type_bytes(place_.wire),
+          .value_bytes = float_type_bytes(training ? place_.wire : FloatType::kFloat),
           .hashed_tables = index_ ? spec_.layout.tables() : 0};
 }
 RequestLists RowExchange::request_lists() const {
@@ -222,7 +222,7 @@ void RowExchange::route(const StepContext& c, const TablesIo& io) {
   route_keys(c.exec,
              {.slots = slots_->ref(),
               .placement = placement_->ref(),
-              .shape = shape(),
+              .shape = shape(io.training),
               .keys = {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
               .entries = entries(c.batch),
               .lists = request_lists(),
@@ -259,7 +259,7 @@ void RowExchange::exchange_keys(const StepContext& c, const TablesIo& io) {
 void RowExchange::list_keys(const StepContext& c, const TablesIo& io) {
   list_gathered(c.exec, {.slots = slots_->ref(),
                          .placement = placement_->ref(),
-                         .shape = shape(),
+                         .shape = shape(io.training),
                          .rank = ranks().rank,
                          .keys = {buffers_->data<uint32_t>(io.all_keys), c.mean_over(),
                                   spec_.layout.keys.columns},
@@ -273,7 +273,7 @@ void RowExchange::list_keys(const StepContext& c, const TablesIo& io) {
 
 // Reads the blocks that arrived.
 void RowExchange::take_lists(const StepContext& c, const TablesIo& io) {
-  embedding::take_lists(c.exec, {.shape = shape(),
+  embedding::take_lists(c.exec, {.shape = shape(io.training),
                                  .blocks = growing_.got_lists,
                                  .received_bytes = fixed_.received_bytes,
                                  .lists = request_lists(),
@@ -306,27 +306,29 @@ void RowExchange::gather(const StepContext& c, const TablesIo& io) {
   index_->gather_requested(c.exec, list, owned_rows());
 }
 
-void RowExchange::exchange_vectors(const StepContext& c, bool to_owners) {
+// Evaluations send rows as they are: a score is that of a model on one rank.
+void RowExchange::exchange_vectors(const StepContext& c, bool training, bool to_owners) {
   const auto bytes = [](auto* values) { return reinterpret_cast<std::byte*>(values); };
   const Matrix<float> out = to_owners ? list_capacity() : owned_rows(),
                       in = to_owners ? owned_rows() : list_capacity();
   const uint32_t *const sent_requests = fixed_.lists.counts, *const received_requests =
                                                                  fixed_.requested.counts;
-  const bool narrow = narrow_wire();
+  const ExchangeShape shape = this->shape(training);
+  const bool narrow = training && narrow_wire();
   const Matrix<bf16> sent(growing_.narrow_sent, out.dim(0), out.dim(1)),
       got(growing_.narrow_got, out.dim(0), out.dim(1));
   if (narrow)
-    round_requested(c.exec, shape(), to_owners ? sent_requests : received_requests, out, sent);
+    round_requested(c.exec, shape, to_owners ? sent_requests : received_requests, out, sent);
   (to_owners ? gradient_exchange_ : row_exchange_)
       ->all_to_all_v(c.exec, {.send = narrow ? bytes(sent.data()) : bytes(out.data()),
                               .send_bytes = to_owners ? fixed_.lists.vector_bytes
                                                       : fixed_.requested.vector_bytes,
                               .receive = narrow ? bytes(got.data()) : bytes(in.data()),
                               .received_bytes = fixed_.ignored_bytes,
-                              .capacity = capacity_ * shape().row_bytes(),
+                              .capacity = capacity_ * shape.row_bytes(),
                               .free = !(narrow && to_owners)});
   if (narrow)
-    widen_requested(c.exec, shape(), to_owners ? received_requests : sent_requests, got, in);
+    widen_requested(c.exec, shape, to_owners ? received_requests : sent_requests, got, in);
 }
 
 void RowExchange::pool(const StepContext& c, const TablesIo& io) {
@@ -449,8 +451,8 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .lane = plan::Lane::kComm,
             .reads = {lists_, requested_, outgoing_},
             .writes = {incoming_},
-            .run = [this](const StepContext& c) { exchange_vectors(c, false); },
-            .sends = forecast_.sends(0, shape().row_bytes(), false)});
+            .run = [this, io](const StepContext& c) { exchange_vectors(c, io.training, false); },
+            .sends = forecast_.sends(0, shape(io.training).row_bytes(), false)});
   plan.add({.name = spec_.name + ".pool",
             .lane = plan::Lane::kEmbedding,
             .reads = {lists_, incoming_, storage_.replicated_weights()},
@@ -471,7 +473,7 @@ void RowExchange::emit_backward(plan::Plan& plan, const TablesIo& io, plan::Buff
             .lane = plan::Lane::kComm,
             .reads = {lists_, requested_, incoming_},
             .writes = {outgoing_},
-            .run = [this](const StepContext& c) { exchange_vectors(c, true); },
+            .run = [this](const StepContext& c) { exchange_vectors(c, true, true); },
             .sends = forecast_.sends(0, shape().row_bytes(), true)});
 }
 

@@ -149,7 +149,7 @@ class RowExchange {
   void admit(const plan::StepContext& c, const TablesIo& io);
   void gather(const plan::StepContext& c, const TablesIo& io);
   // Sends rows from their owners to the ranks that requested them, or gradients back.
-  void exchange_vectors(const plan::StepContext& c, bool to_owners);
+  void exchange_vectors(const plan::StepContext& c, bool training, bool to_owners);
   void pool(const plan::StepContext& c, const TablesIo& io);
   void reduce(const plan::StepContext& c, const TablesIo& io);
 
@@ -160,7 +160,8 @@ class RowExchange {
   [[nodiscard]] const comm::RankContext& ranks() const { return place_.ranks; }
   [[nodiscard]] int64_t header() const { return shape().header_words(); }
   [[nodiscard]] bool narrow_wire() const { return place_.wire != FloatType::kFloat; }
-  [[nodiscard]] ExchangeShape shape() const;
+  // `training`: elements are sent as place_.wire says, else in float.
+  [[nodiscard]] ExchangeShape shape(bool training = true) const;
   [[nodiscard]] SlotLayout received_layout() const { return spec_.layout.pooled(shape().rows()); }
   [[nodiscard]] SparseUpdateOptions reduction() const;
   [[nodiscard]] RequestLists request_lists() const;

@@ -1,4 +1,6 @@
 // The program on models that `train` trained.
+#include <fmt/ranges.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -20,6 +22,7 @@ using test::log_loss;
 using test::number_after;
 using test::predict;
 using test::ProgramResult;
+using test::run_program;
 using test::scores_in;
 using test::SmallRun;
 
@@ -72,6 +75,53 @@ TEST_CASE("an evaluation exports the scores that predict gives") {
     for (size_t i = 0; i < 333; ++i) labels.push_back(records[24 * i] != 0 ? 1.0f : 0.0f);
     CHECK(lines_of(test::read_text(run / "of_label")) == labels);
   }
+}
+
+TEST_CASE("the last evaluation is of the model as it is saved and read") {
+  const std::string narrow = "solver.wire_precision=bf16", two = "solver.gpu=[[0,1]]";
+  const std::vector<std::string> forgetful = {
+      "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+      R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,)"
+      R"("max_vocabulary_size_per_gpu":500,"eviction":{"interval":0,"steps_to_live":1}})"};
+  const auto with = [](std::vector<std::string> all, const std::vector<std::string>& more) {
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  for (const bool on_gpu : {false, true})
+    for (const std::vector<std::string>& changes :
+         {std::vector{narrow, two}, forgetful, with(forgetful, {narrow, two}),
+          with(forgetful, {"solver.snapshot=50"}),
+          with(forgetful, {"solver.auc_threshold=0.5", "solver.max_iter=300"})}) {
+      CAPTURE(on_gpu, fmt::format("{}", fmt::join(changes, " ")));
+      const SmallRun run;
+      std::vector<std::string> command = {"--save",
+                                          run / "ck",
+                                          "--quiet",
+                                          "--threads",
+                                          "2",
+                                          "--device",
+                                          on_gpu ? "cuda" : "cpu",
+                                          "--set",
+                                          "solver.export_predictions_prefix=" + (run / "of_")};
+      for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
+      setenv("HLITE_CUDA_LIBRARY", HLITE_EMULATED_PLUGIN, 1);
+      setenv("HLITE_EMULATED_DEVICES", "2", 1);
+      const ProgramResult trained = run_program(run.command(command), run.path());
+      unsetenv("HLITE_EMULATED_DEVICES");
+      unsetenv("HLITE_CUDA_LIBRARY");
+      INFO(trained.err);
+      REQUIRE(trained.code == 0);
+      const ProgramResult printed =
+          predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
+      INFO(printed.err);
+      REQUIRE(printed.code == 0);
+      std::istringstream lines(test::read_text(run / "of_prediction"));
+      for (const double score : scores_in(printed.out)) {
+        std::string line;
+        REQUIRE(std::getline(lines, line));
+        CHECK(std::abs(std::stof(line) - static_cast<float>(score)) <= (on_gpu ? 2e-6f : 0.0f));
+      }
+    }
 }
 
 TEST_CASE("scores are those of the last evaluation, from a checkpoint or exported weights") {

@@ -133,6 +133,9 @@ class Trainer {
   // while it is written, if saves_in_background(). What happens on failure is up to
   // solver.on_save_error; save() always throws.
   void save_snapshot(const std::string& directory, const PolicyState& policy = {});
+  // Lets the rows leave that do so when a checkpoint is saved (`eviction.interval` 0), if they have
+  // not in this iteration. Saving does it too; to be called before an evaluation of the same weights.
+  void evict_for_checkpoint();
   [[nodiscard]] bool saves_in_background() const;
   // Reports a snapshot that has been written in the background, or its failure, if it has ended
   // meanwhile. Not collective. Throws FileError as solver.on_save_error says.
@@ -204,7 +207,6 @@ class Trainer {
   void restore_state();
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   void train_on(const data::HostBatch& batch, int64_t size, const data::HostBatch* next);
-  void evict_for_checkpoint();
   void evict_rows(const std::function<bool(const embedding::Eviction&)>& due);
   void agree_on_start();
   [[nodiscard]] int first_of_ranks(bool mine);

@@ -176,7 +176,14 @@ void TrainingLoop::pause(bool evaluates, bool snapshot) {
   std::optional<InterruptGuard> interrupts;
   if (for_caller()) interrupts.emplace();
   meter_.pause(now());
-  if (evaluates) evaluate();
+  if (evaluates) {
+    // The checkpoint of this iteration is to be the model that was evaluated.
+    const Options& options = trainer_.options();
+    const bool saves = !for_caller() && (!options.save.empty() || !options.save_delta.empty()),
+               may_end = at_end() || trainer_.config().solver.auc_target;
+    if (snapshot || (saves && may_end)) trainer_.evict_for_checkpoint();
+    evaluate();
+  }
   if (ended_) return;
   const bool stop = trainer_.agree_to_stop();
   if (snapshot) report_evaluation();
