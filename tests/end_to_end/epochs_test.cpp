@@ -237,6 +237,61 @@ TEST_CASE("a checkpoint of a run that stopped early goes on from its last weight
   CHECK((read_text(run / "taken") == read_text(run / "best")));
 }
 
+TEST_CASE("a resume with another metric forgets evaluations, and says what has changed") {
+  const Epochs run;
+  write_text(run / "other.bin", small_samples(333, 3));
+  const auto end = run.events({}, {"--save", run / "stopped"}).back();
+  REQUIRE(end["reason"] == "early_stop");
+  const auto resume = [&](const std::string& change, int code = 0) {
+    return run.run({"solver.num_epochs=100", change}, {"--resume", run / "stopped"}, code).err;
+  };
+  const auto says = [](const std::string& text, const std::string& word) {
+    return text.find(word) != std::string::npos;
+  };
+  const std::string anew = "what evaluations have led to", still = "nothing to train";
+  for (const char* change : {"layers[0].eval_source=other.bin", "layers[0].eval_num_samples=200",
+                             "layers.emb.sparse_embedding_hparam.combiner=mean",
+                             "layers.emb.type=LocalizedSlotSparseEmbeddingOneHot",
+                             R"(solver.early_stop={"patience":2,"monitor":"AverageLoss"})"}) {
+    INFO(change);
+    const std::string text = resume(change);
+    const std::string key = std::string(change).substr(0, std::string(change).find('='));
+    CHECK(says(text, key.substr(key.rfind('.') + 1)));
+    CHECK(says(text, "the checkpoint " + run / "stopped" + " has"));
+    CHECK(says(text, anew));
+    CHECK(!says(text, still));
+  }
+  // Goes on with other batches, or in another way, and knows its evaluations.
+  for (const char* change :
+       {"layers[0].shuffle_samples=false", "layers[0].num_samples=400",
+        "optimizer.adam_hparam.learning_rate=0.001", "solver.gradient_clip_norm=3"}) {
+    INFO(change);
+    const std::string text = resume(change);
+    CHECK(says(text, ": the run goes on with "));
+    CHECK(!says(text, anew));
+    CHECK(says(text, still));
+  }
+  // The same data by another name, and what is free to change.
+  for (const char* change : {"layers[0].eval_source=./eval.bin", "solver.display=3"}) {
+    INFO(change);
+    const std::string text = resume(change);
+    CHECK(!says(text, "the run goes on with"));
+    CHECK(says(text, still));
+  }
+  for (const auto& [change, refusal] :
+       {std::pair(R"(optimizer={"type":"SGD","sgd_hparam":{"learning_rate":0.1}})",
+                  "optimizer.type: expected \"Adam\", that of"),
+        std::pair("solver.table_precision=bf16",
+                  "solver.table_precision: expected \"fp32\", that of"),
+        std::pair("layers.t1.fc_param.num_output=8",
+                  "layers[5].fc_param.num_output: expected 16, that of")}) {
+    const std::string text = resume(change, 2);
+    INFO(text);
+    CHECK(says(text, refusal));
+    CHECK(says(text, ", found "));
+  }
+}
+
 TEST_CASE("a run with early_stop that epochs end goes on to the same bits") {
   const Epochs run;
   const Words patient = {R"(solver.early_stop={"patience":40})"};

@@ -432,7 +432,7 @@ std::vector<MixUp> of_models() {
       {"a run resumed with another batch size",
        train("a", {"--resume", "model", "--set", "solver.batchsize=64"}),
        kConfig,
-       {"solver.batchsize: expected 32, the batch size of the checkpoint model, found 64"}},
+       {"solver.batchsize: expected 32, that of the checkpoint model, found 64", "--init"}},
       {"a run resumed with another layer",
        train("a", {"--resume", "model", "--set", "layers.b1.name=\"bottom\""}),
        kData,

@@ -58,7 +58,8 @@ const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
       {"inspect", {"io", "criteo", "csv"}},
       {"synth", {"io", "prep", "criteo"}},
       {"apply", {"io", "prep", "criteo", "csv"}}}},
-    {"trainer", {{"keys", {}}, {"model", {}}, {"run", {"model"}}, {"estimate", {"model", "run"}}}},
+    {"trainer",
+     {{"keys", {}}, {"model", {}}, {"run", {"keys", "model"}}, {"estimate", {"model", "run"}}}},
 };
 
 // Namespaces below hlite that are a folder's under another name. hlite::cuda is what core has of

@@ -121,8 +121,7 @@ void check_options(const config::TrainConfig& config, const Options& options,
   try_to([&] { const RunOutputs outputs(config, options); });
   const size_t before = reasons.size();
   if (!options.resume.empty())
-    try_to(
-        [&] { check_same_run(config, checkpoint::read_manifest(options.resume), options.resume); });
+    try_to([&] { check_same_run(config, checkpoint::read_manifest(options.resume), options); });
   try_to([&] { check_rows_fit(config, options); });
   if (options.with_preparation) try_to([&] { preparation_of(config); });
   // A model that can be read and is of other data contradicts the config on any machine.

@@ -8,6 +8,7 @@
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/keys/resume_keys.h"
 #include "hugectr_lite/trainer/model/embedding_layers.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/run_identity.h"
@@ -61,9 +62,9 @@ std::vector<std::string> path_warnings(const config::TrainConfig& config) {
   return warnings;
 }
 
-// A resumed run goes on with the same batches only when these agree.
-void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
-                    const std::string& directory) {
+bool check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
+                    const Options& options) {
+  const std::string& directory = options.resume;
   if (!meta.followed.file.empty() && !config.data.follow)
     raise<ConfigError>(
         "{}.follow: expected true, as in the checkpoint {}, which was saved in the file {} of a "
@@ -73,20 +74,28 @@ void check_same_run(const config::TrainConfig& config, const checkpoint::Checkpo
     raise<ConfigError>("solver.seed: expected {}, the seed of the checkpoint {}, found {}",
                        meta.seed, directory, config.solver.seed);
   const auto saved = config::JsonNode::parse(meta.config, directory + "/manifest.json");
-  const config::JsonNode* solver = saved.find("solver");
-  const config::JsonNode* batchsize = solver ? solver->find("batchsize") : nullptr;
-  if (batchsize && batchsize->kind() == config::JsonNode::Kind::kInteger &&
-      batchsize->integer() != config.solver.batchsize)
-    raise<ConfigError>(
-        "solver.batchsize: expected {}, the batch size of the checkpoint {}, found {}",
-        batchsize->integer(), directory, config.solver.batchsize);
-  const config::JsonNode* tables = solver ? solver->find("table_precision") : nullptr;
-  const std::string saved_in = tables ? tables->string() : float_type_name(FloatType::kFloat);
-  if (const char* found = float_type_name(config.solver.table_precision); saved_in != found)
-    raise<ConfigError>(
-        "solver.table_precision: expected \"{}\", that of the checkpoint {}, found \"{}\"; --init "
-        "with its weights starts a new run and converts them",
-        saved_in, directory, found);
+  const std::vector<ConfigChange> changes = changes_since(saved, config);
+  for (const ConfigChange& of : changes)
+    if (of.rule == ResumeRule::kFixed)
+      raise<ConfigError>(
+          "{}: expected {}, that of the checkpoint {}, found {}; --init with its weights starts a "
+          "new run",
+          of.path, of.before, directory, of.now);
+  bool other_metrics = false;
+  for (const ConfigChange& of : changes) {
+    if (of.rule == ResumeRule::kFree) continue;
+    const std::string text = fmt::format("{}: the run goes on with {}, the checkpoint {} has {}",
+                                         of.path, of.now, directory, of.before);
+    const bool on_purpose = of.rule == ResumeRule::kLearning || options.grow;
+    on_purpose ? log::info("{}", text) : log::warning("{}", text);
+    other_metrics = other_metrics || of.rule == ResumeRule::kMetrics;
+  }
+  const bool forgets = other_metrics && (meta.plateau.any || meta.early_stop.any);
+  if (forgets && !options.grow)
+    log::warning(
+        "what evaluations have led to (early_stop and its best weights, lr_plateau) begins anew: "
+        "the next ones measure something else");
+  return forgets;
 }
 
 // The rows of a layer's tables in a file that each rank gets.

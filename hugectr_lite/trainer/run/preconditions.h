@@ -18,9 +18,11 @@ std::vector<NamedPath> input_files(const config::TrainConfig& config, const Opti
 // Returns warnings of inputs that are both in the config's folder and in the working directory.
 std::vector<std::string> path_warnings(const config::TrainConfig& config);
 
-// Throws ConfigError if a config does not go on with the batches of the checkpoint in `directory`.
-void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
-                    const std::string& directory);
+// Compares the config with that of the checkpoint in --resume, whose manifest is `meta`
+// (resume_keys.h). Throws ConfigError for a key that a resumed run cannot change, and logs what else
+// is not the same. Returns true if what evaluations have led to holds no more.
+bool check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
+                    const Options& options);
 
 // Counts the rows that each rank gets of the hash tables in --resume or --init. Throws ConfigError,
 // with a size that is enough, where a rank has too few rows for them; warns where rows are displaced

@@ -54,7 +54,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
     resumed_ =
         std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
     resumed_weights_ = checkpoint::weights_in(options.resume, *resumed_);
-    check_same_run(config, *resumed_, options.resume);
+    if (check_same_run(config, *resumed_, options)) checkpoint::forget_evaluations(*resumed_);
   }
   if (ranks_.rank == 0) {
     data::TrainedOn data;
