@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -13,20 +14,27 @@
 namespace hlite::data {
 namespace {
 
-// Found on data of which the best known AUC is known (docs/train.md). Too few iterations in an
-// epoch, or initial values so small that products of them vanish, cost most.
+// Found on data sets of 10,000 to 1,000,000 rows (docs/train.md).
 constexpr int64_t kIterationsPerEpoch = 250, kMaxBatch = 8192;
-constexpr int64_t kFewestIterations = 32, kMinBatch = 32;  // of data too small for that
-constexpr double kLearningRate = 0.002, kInitStddev = 0.05;
-constexpr double kDcnInitStddev = 0.2;  // products of cross layers of vectors are smaller
+constexpr int64_t kFewestIterations = 32, kMinBatch = 128;  // of data too small for that
+constexpr double kInitStddev = 0.05;
+constexpr double kDcnRate = 2;  // times that of the others: its cross layers learn slowly
+// Below it a model learns its samples by heart within two epochs, unless it is small and slow.
+constexpr int64_t kFewSamples = 20'000;
+// From so many on wider layers are better, with normalised batches.
+constexpr int64_t kNormalizedSamples = 100'000;
 // From so many samples on, evaluations lie inside epochs, and batches are shuffled instead of
 // samples, which would all lie in memory.
 constexpr int64_t kManySamples = 1'000'000;
-constexpr int64_t kFewSamples = 100'000;  // below it smaller layers do as well
-// lambda times samples of the penalty on all rows. Every row is then updated in every iteration, so
-// tables have at most so many rows for each key of a batch.
-constexpr double kPenalty = 20, kMaxLambda = 0.001;
-constexpr int64_t kMaxRowsPerKey = 16;
+// lambda of the penalty on tables. Adam divides by the size of gradients, so rows that are seldom
+// seen shrink to nothing: that is what keeps rare categories from being learned by heart. Where
+// every row is seen often, less does, and more would keep products of two categories at 0.
+constexpr double kRareLambda = 0.02, kFrequentLambda = 0.005;
+constexpr int64_t kFrequent = 500;  // keys a row
+constexpr double kPenalty = 2000;   // lambda times samples, from kNormalizedSamples on
+// With the penalty every row is updated in every iteration. That costs little for so many rows, or
+// for so many of each key of a batch.
+constexpr int64_t kCheapRows = 200'000, kMaxRowsPerKey = 16;
 
 int64_t rows_of_tables(const Manifest& m) {
   int64_t rows = 0;
@@ -45,20 +53,27 @@ int64_t power_of_two(int64_t n) {
 struct Sizes {
   explicit Sizes(const Manifest& m)
       : samples(m.rows_of("train")),
+        few(samples < kFewSamples),
         many(samples >= kManySamples),
+        normalized(samples >= kNormalizedSamples),
         batch(std::clamp(power_of_two(samples / kIterationsPerEpoch),
                          std::min(power_of_two(samples / kFewestIterations), kMinBatch),
                          kMaxBatch)),
-        width(many ? 16 : 8),
-        hidden(samples < kFewSamples ? "128, 64" : "256, 128") {
+        width(many ? 16 : 8) {
+    if (normalized) hidden = {256, 128};
+    if (few) hidden = {64, 32}, dropout = 0.3, learning_rate = 0.001;
     const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
-    if (rows_of_tables(m) <= kMaxRowsPerKey * batch * keys)
-      penalty = std::min(kPenalty / static_cast<double>(samples), kMaxLambda);
+    const int64_t rows = rows_of_tables(m);
+    if (rows <= std::max(kCheapRows, kMaxRowsPerKey * batch * keys))
+      penalty = normalized                          ? kPenalty / static_cast<double>(samples)
+                : samples * keys < kFrequent * rows ? kRareLambda
+                                                    : kFrequentLambda;
   }
   int64_t samples;
-  bool many;
+  bool few, many, normalized;
   int64_t batch, width;
-  const char* hidden;
+  std::vector<int64_t> hidden = {128, 64};
+  double dropout = 0.1, learning_rate = 0.002;
   double penalty = 0;  // 0: none
 };
 
@@ -72,8 +87,8 @@ std::string quoted(const std::string& text) { return nlohmann::json(text).dump()
 
 // Evaluations on a validation split end training before it overfits.
 int epochs_of(const Manifest& m, const Sizes& sizes) {
-  if (file_of(m, "val")) return sizes.many ? 10 : 30;
-  return sizes.many ? 2 : 5;
+  if (file_of(m, "val")) return sizes.many ? 10 : 50;
+  return sizes.many ? 2 : sizes.few ? 20 : 5;
 }
 
 std::string solver_of(const Manifest& m, const Sizes& sizes) {
@@ -83,23 +98,28 @@ std::string solver_of(const Manifest& m, const Sizes& sizes) {
                                  sizes.batch, epochs_of(m, sizes));
   if (file_of(m, "val")) {
     const int64_t iterations = std::max<int64_t>(1, sizes.samples / sizes.batch);
+    // A smaller difference between two evaluations is noise of the samples that it is measured on.
+    const double noise = std::max(
+        1e-5, 0.005 / std::sqrt(static_cast<double>(std::max<int64_t>(1, m.rows_of("val")))));
     text += fmt::format(
         R"(, {0}, "eval_metrics": [{1}"AverageLoss"],
-     "lr_plateau": {{"monitor": "{2}", "factor": 0.1, "patience": 1}}, "early_stop": {{"monitor": "{2}", "patience": 3}})",
+    "lr_plateau": {{"monitor": "AverageLoss", "factor": 0.1, "patience": 2, "min_delta": {2:.1g}}},
+    "early_stop": {{"monitor": "AverageLoss", "patience": 4, "min_delta": {2:.1g}}})",
         sizes.many ? fmt::format(R"("eval_interval": {}, "eval_batches": {})",
                                  std::max<int64_t>(1, iterations / 4),
                                  (m.rows_of("val") + sizes.batch - 1) / sizes.batch)
                    : R"("eval_every_epochs": 1)",
-        m.real_label ? "" : R"("AUC", )", m.real_label ? "AverageLoss" : "AUC");
+        m.real_label ? "" : R"("AUC", )", noise);
   }
   return text + "\n  },\n";
 }
 
-std::string optimizer_of(const Sizes& sizes) {
+std::string optimizer_of(const std::string& model, const Sizes& sizes) {
   return fmt::format(
       R"(  "optimizer": {{"type": "Adam", "update_type": "{}", "adam_hparam": {{"learning_rate": {}}}}},
 )",
-      sizes.penalty > 0 ? "Global" : "Local", kLearningRate);
+      sizes.penalty > 0 ? "Global" : "Local",
+      (model == "dcn" ? kDcnRate : 1) * sizes.learning_rate);
 }
 
 std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& folder) {
@@ -142,11 +162,12 @@ class Layers {
   Layers(const Manifest& m, const Sizes& sizes) : m_(m), sizes_(sizes) {}
 
   std::string dlrm() {
-    if (m_.dense_dim == 0)
-      raise<ConfigError>(
-          "dlrm: expected data with dense features, found none; dcnv2, deepfm, wdl and dcn need "
-          "none");
     embedding(sizes_.width);
+    if (m_.dense_dim == 0) {  // vectors as they are, as nothing stands for the numbers
+      flat();
+      deep(all_);
+      return logit("hidden");
+    }
     add(R"("type": "MLP", "bottom": "dense", "top": "bottom", "mlp_param": {{"num_outputs": [{}, {}]}})",
         4 * sizes_.width, sizes_.width);
     add(R"("type": "Interaction", "bottom": ["bottom", "embedding"], "top": "interaction")");
@@ -154,8 +175,8 @@ class Layers {
     return logit("hidden");
   }
   // `cross`: parameters of the cross layers.
-  std::string dcn(const char* cross, double init_stddev) {
-    embedding(sizes_.width, init_stddev);
+  std::string dcn(const char* cross) {
+    embedding(sizes_.width);
     flat();
     add(R"("type": "MultiCross", "bottom": "{}", "top": "cross", "mc_param": {{"num_layers": 3{}}})",
         all_, cross);
@@ -201,7 +222,7 @@ class Layers {
   void add(fmt::format_string<Args...> text, Args&&... args) {
     text_ += "    {" + fmt::format(text, std::forward<Args>(args)...) + "},\n";
   }
-  void embedding(int64_t width, double init_stddev = kInitStddev) {
+  void embedding(int64_t width) {
     const std::string tables =
         m_.slot_tables.empty()
             ? ""
@@ -213,7 +234,7 @@ class Layers {
     add(R"("type": "{}", "bottom": "keys", "top": "embedding",
      "sparse_embedding_hparam": {{"embedding_vec_size": {}, "combiner": "sum", "init_stddev": {}{}{}}})",
         one_hot() ? "LocalizedSlotSparseEmbeddingOneHot" : "HybridSparseEmbedding", width,
-        init_stddev, penalty, tables);
+        kInitStddev, penalty, tables);
   }
   [[nodiscard]] bool one_hot() const {
     return std::all_of(m_.hotness.begin(), m_.hotness.end(), [](auto n) { return n == 1; });
@@ -228,9 +249,24 @@ class Layers {
     all_ = "all_features";
   }
   void deep(const std::string& bottom) {
-    add(R"("type": "MLP", "bottom": "{}", "top": "mlp", "mlp_param": {{"num_outputs": [{}]}})",
-        bottom, sizes_.hidden);
-    add(R"("type": "Dropout", "bottom": "mlp", "top": "hidden", "rate": 0.1)");
+    if (!sizes_.normalized) {
+      add(R"("type": "MLP", "bottom": "{}", "top": "mlp", "mlp_param": {{"num_outputs": [{}]}})",
+          bottom, fmt::join(sizes_.hidden, ", "));
+      return add(R"("type": "Dropout", "bottom": "mlp", "top": "hidden", "rate": {})",
+                 sizes_.dropout);
+    }
+    std::string below = bottom;
+    for (size_t i = 0; i < sizes_.hidden.size(); ++i) {
+      const std::string top = i + 1 == sizes_.hidden.size() ? "hidden" : fmt::format("hidden{}", i);
+      add(R"("type": "InnerProduct", "bottom": "{}", "top": "fc{}", "fc_param": {{"num_output": {}}})",
+          below, i, sizes_.hidden[i]);
+      add(R"("type": "BatchNorm", "bottom": "fc{0}", "top": "norm{0}", "bn_param": {{"factor": 0.1, "eps": 1e-05}})",
+          i);
+      add(R"("type": "ReLU", "bottom": "norm{0}", "top": "relu{0}")", i);
+      add(R"("type": "Dropout", "bottom": "relu{}", "top": "{}", "rate": {})", i, top,
+          sizes_.dropout);
+      below = top;
+    }
   }
   void inner_product(const char* bottom, const char* top) {
     add(R"("type": "InnerProduct", "bottom": "{}", "top": "{}", "fc_param": {{"num_output": 1}})",
@@ -256,8 +292,8 @@ class Layers {
 std::string layers_of(const std::string& model, const Manifest& m, const Sizes& sizes) {
   Layers layers(m, sizes);
   if (model == "dlrm") return layers.dlrm();
-  if (model == "dcnv2") return layers.dcn(R"(, "projection_dim": 32)", kInitStddev);
-  if (model == "dcn") return layers.dcn("", kDcnInitStddev);
+  if (model == "dcnv2") return layers.dcn(R"(, "projection_dim": 32)");
+  if (model == "dcn") return layers.dcn("");
   if (model == "wdl") return layers.wide_and_deep(false);
   return layers.wide_and_deep(true);
 }
@@ -277,7 +313,7 @@ std::string first_config(const std::string& model, const Manifest& manifest,
   if (!file_of(manifest, "train") || manifest.rows_of("train") == 0)
     raise<ConfigError>("{}manifest.json: expected data with training rows, found none", folder);
   const Sizes sizes(manifest);
-  return "{\n" + solver_of(manifest, sizes) + optimizer_of(sizes) + "  \"layers\": [\n" +
+  return "{\n" + solver_of(manifest, sizes) + optimizer_of(model, sizes) + "  \"layers\": [\n" +
          data_of(manifest, sizes, folder) + layers_of(model, manifest, sizes) + "  ]\n}\n";
 }
 

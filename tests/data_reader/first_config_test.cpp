@@ -34,14 +34,14 @@ const nlohmann::json& tables_of(const nlohmann::json& config) {
 
 }  // namespace
 
-TEST_CASE("An epoch of a first config has 250 to 500 iterations, but batches of 32 to 8192") {
+TEST_CASE("An epoch of a first config has 250 to 500 iterations, but batches of 128 to 8192") {
   const std::pair<int64_t, int64_t> cases[] = {{1, 1},
                                                {63, 1},
                                                {500, 8},
                                                {2000, 32},
-                                               {15'999, 32},
-                                               {16'000, 64},
+                                               {4096, 128},
                                                {32'561, 128},
+                                               {64'000, 256},
                                                {200'000, 512},
                                                {1'000'000, 2048},
                                                {2'047'999, 4096},
@@ -54,57 +54,82 @@ TEST_CASE("An epoch of a first config has 250 to 500 iterations, but batches of 
 }
 
 TEST_CASE("A first config has a penalty on all rows that follows the samples, if rows are few") {
-  // 512 keys a slot in a batch, 16 rows for each: 16384 rows in two slots.
-  for (const auto& [rows, penalty] : {std::pair(16'000, true), std::pair(16'001, false)}) {
+  // 512 keys a slot in a batch, 16 rows for each, would be fewer than 200,000 rows.
+  for (const auto& [rows, penalty] : {std::pair(199'616, true), std::pair(199'617, false)}) {
     INFO(rows);
     const auto config = config_of(manifest_of(200'000, {384, rows}));
     CHECK(tables_of(config).contains("lambda") == penalty);
     CHECK(config["optimizer"]["update_type"] == (penalty ? "Global" : "Local"));
   }
-  CHECK(tables_of(config_of(manifest_of(200'000, {384, 16'000})))["lambda"] == 1e-4);
-  CHECK(tables_of(config_of(manifest_of(32'561, {9, 17})))["lambda"] == 6.1e-4);
-  CHECK(tables_of(config_of(manifest_of(19'999, {9, 17})))["lambda"] == 0.001);
+  for (const auto& [samples, lambda] :
+       {std::pair(100'000, 0.02), std::pair(200'000, 0.01), std::pair(10'000'000, 2e-4)})
+    CHECK(tables_of(config_of(manifest_of(samples, {9, 17})))["lambda"] == lambda);
+  // Below 100,000 samples: 500 keys a row are many.
+  CHECK(tables_of(config_of(manifest_of(10'000, {15, 25})))["lambda"] == 0.005);
+  CHECK(tables_of(config_of(manifest_of(10'000, {15, 26})))["lambda"] == 0.02);
+  // Of large batches more: 8192 keys a slot, 16 rows for each.
+  CHECK(tables_of(config_of(manifest_of(10'000'000, {384, 261'760}))).contains("lambda"));
+  CHECK(!tables_of(config_of(manifest_of(10'000'000, {384, 261'761}))).contains("lambda"));
   // Slots that share a table have its rows once; further keys of a slot count.
-  Manifest shared = manifest_of(200'000, {16'000, 16'000});
+  Manifest shared = manifest_of(200'000, {150'000, 150'000});
   CHECK(!tables_of(config_of(shared)).contains("lambda"));
   shared.slot_tables = {0, 0};
   CHECK(tables_of(config_of(shared)).contains("lambda"));
-  Manifest lists = manifest_of(200'000, {16'384, 16'384});
+  Manifest lists = manifest_of(10'000'000, {262'144, 262'144});
   CHECK(!tables_of(config_of(lists)).contains("lambda"));
   lists.hotness = {3, 1};
   CHECK(tables_of(config_of(lists)).contains("lambda"));
 }
 
-TEST_CASE("A first config has wider layers for more samples") {
+TEST_CASE("A first config has wider layers for more samples, and normalises batches") {
   const auto widths = [](int64_t samples) {
     const auto config = config_of(manifest_of(samples, {10, 20}), "dlrm");
     nlohmann::json found = {tables_of(config)["embedding_vec_size"]};
     for (const auto& layer : config["layers"])
-      if (layer["type"] == "MLP") found.push_back(layer["mlp_param"]["num_outputs"]);
+      if (layer["type"] == "MLP")
+        found.push_back(layer["mlp_param"]["num_outputs"]);
+      else if (layer["type"] == "InnerProduct")
+        found.push_back(layer["fc_param"]["num_output"]);
+      else if (layer["type"] == "BatchNorm" || layer["type"] == "Dropout")
+        found.push_back(layer["type"]);
     return found;
   };
-  CHECK(widths(99'999) == nlohmann::json::parse("[8, [32, 8], [128, 64]]"));
-  CHECK(widths(100'000) == nlohmann::json::parse("[8, [32, 8], [256, 128]]"));
-  CHECK(widths(999'999) == nlohmann::json::parse("[8, [32, 8], [256, 128]]"));
-  CHECK(widths(1'000'000) == nlohmann::json::parse("[16, [64, 16], [256, 128]]"));
+  CHECK(widths(19'999) == nlohmann::json::parse(R"([8, [32, 8], [64, 32], "Dropout", 1])"));
+  CHECK(widths(99'999) == nlohmann::json::parse(R"([8, [32, 8], [128, 64], "Dropout", 1])"));
+  const auto wide = [](int64_t width) {
+    return nlohmann::json::parse(fmt::format(
+        R"([{0}, [{1}, {0}], 256, "BatchNorm", "Dropout", 128, "BatchNorm", "Dropout", 1])", width,
+        4 * width));
+  };
+  CHECK(widths(100'000) == wide(8));
+  CHECK(widths(999'999) == wide(8));
+  CHECK(widths(1'000'000) == wide(16));
 }
 
-TEST_CASE("Vectors of a first config begin well above 0, those of DCN still further") {
-  for (const std::string& model : first_config_models())
-    CHECK(tables_of(config_of(manifest_of(1000, {10, 20}), model))["init_stddev"] ==
-          (model == "dcn" ? 0.2 : 0.05));
+TEST_CASE("A first config learns slowly from few samples, and that of DCN twice as fast") {
+  const auto rate = [](int64_t samples, const char* model) {
+    return config_of(manifest_of(samples, {10, 20}),
+                     model)["optimizer"]["adam_hparam"]["learning_rate"];
+  };
+  CHECK(rate(19'999, "dcnv2") == 0.001);
+  CHECK(rate(20'000, "dcnv2") == 0.002);
+  CHECK(rate(20'000, "dcn") == 0.004);
 }
 
 TEST_CASE(
     "A first config ends by its evaluations, or after few epochs without a validation split") {
   for (const auto& [samples, validation, epochs] :
-       {std::tuple(999'999, true, 30), std::tuple(999'999, false, 5),
+       {std::tuple(19'999, false, 20), std::tuple(999'999, true, 50), std::tuple(999'999, false, 5),
         std::tuple(1'000'000, true, 10), std::tuple(1'000'000, false, 2)}) {
     INFO(samples << " " << validation);
     const auto config = config_of(manifest_of(samples, {10, 20}, validation));
     const auto& solver = config["solver"];
     CHECK(solver["num_epochs"] == epochs);
     CHECK(solver.contains("early_stop") == validation);
+    if (validation) {
+      CHECK(solver["early_stop"]["monitor"] == "AverageLoss");
+      CHECK(solver["early_stop"]["min_delta"] == 7e-5);  // 0.005 / sqrt(5000)
+    }
     CHECK(solver.contains("eval_every_epochs") == (validation && samples < 1'000'000));
     CHECK(solver.contains("eval_interval") == (validation && samples >= 1'000'000));
     CHECK(config["layers"][0].contains("shuffle_samples") == (samples < 1'000'000));
@@ -123,10 +148,13 @@ TEST_CASE("A first config is refused without training rows, and for an unknown m
         "work/manifest.json: expected data with training rows, found none");
   CHECK(message("mlp", manifest_of(10, {10})) ==
         "expected a model (dlrm, dcnv2, deepfm, wdl, dcn), found \"mlp\"");
+}
+
+TEST_CASE("A first config of dlrm needs no dense features") {
   Manifest no_dense = manifest_of(10, {10});
   no_dense.dense_dim = 0;
-  test::check_contains(message("dlrm", no_dense),
-                       {"dlrm: expected data with dense features, found none"});
+  const auto config = config_of(no_dense, "dlrm");
+  for (const auto& layer : config["layers"]) CHECK(layer["type"] != "Interaction");
 }
 
 }  // namespace hlite::data
