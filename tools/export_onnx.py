@@ -20,6 +20,7 @@ Exit codes: 0 done, 2 usage or config, 3 files.
 import argparse
 import math
 import os
+import secrets
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "export"))
@@ -113,7 +114,7 @@ def build(config, weights, split):
 def write(model, path):
     """Complete or not at all, but for the weights file of a large one."""
     separate = sum(len(c.raw_data) for c in model.graph.initializer) > MOST_IN_ONE
-    temporary = path + ".tmp"
+    temporary = f"{path}.tmp.{os.getpid()}.{secrets.token_hex(8)}"
     if separate:
         onnx.save_model(model, temporary, save_as_external_data=True, location=os.path.basename(path) + ".data")
         onnx.checker.check_model(temporary)

@@ -21,6 +21,7 @@ Exit codes: 0 done, 2 usage or config, 3 files.
 import argparse
 import json
 import os
+import secrets
 import struct
 import sys
 
@@ -200,11 +201,12 @@ def read(options):
         at += value.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with open(options.out + ".tmp", "wb") as file:
+    temporary = f"{options.out}.tmp.{os.getpid()}.{secrets.token_hex(8)}"
+    with open(temporary, "xb") as file:  # a new file: no link is followed
         file.write(struct.pack("<Q", len(text)) + text)
         for name in like:
             file.write(np.ascontiguousarray(found[name]).tobytes())
-    os.replace(options.out + ".tmp", options.out)
+    os.replace(temporary, options.out)
 
 
 def main():

@@ -11,10 +11,10 @@
 
 #include "hugectr_lite/checkpoint/manifest_sum.h"
 #include "hugectr_lite/checkpoint/staged_file.h"
-#include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::checkpoint {
@@ -225,6 +225,7 @@ class RemoveUnlessDone {
 }  // namespace
 
 void check_checkpoint_place(const std::string& dir) {
+  expect_output_place(dir);
   const std::string place = place_of(dir);
   struct statx status {};
   if (statx(AT_FDCWD, place.c_str(), 0, STATX_BASIC_STATS, &status) == 0 &&
@@ -253,15 +254,12 @@ void check_checkpoint_place(const std::string& dir) {
 void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states,
                      const OpenSink& open) {
+  expect_output_place(dir);
   const std::string place = place_of(dir);
   const bool older = has_older(place);
   std::error_code error;
   fs::create_directories(parent_directory(place), error);  // if it fails, the next call reports it
-  remove_stale(place);
-
-  const std::string temporary = temporary_name(place);
-  if (!fs::create_directory(temporary, error))
-    raise<FileError>("{}: cannot create the directory: {}", temporary, error.message());
+  const std::string temporary = temporary_directory(place);
   RemoveUnlessDone cleanup(temporary);
   try {
     write_directory(temporary, meta, weights, states, open ? open : OpenSink(open_file));
@@ -421,12 +419,12 @@ std::string trained_on(const std::string& model) {
 
 FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors,
                      const std::string& trained_on) {
+  expect_output_place(path);
   const std::string place = place_of(path);
   std::error_code error;
   if (fs::exists(place, error) && !fs::is_regular_file(place, error))
     raise<DataError>("{}: expected nothing or a file to replace, found something else", path);
-  remove_stale(place);
-  const std::string temporary = temporary_name(place);
+  const std::string temporary = temporary_file(place);
   RemoveUnlessDone cleanup(temporary);
   StagedFile file(temporary);
   const FileSum sum = write_safetensors(

@@ -16,7 +16,7 @@
 //     "files": [{"name": "weights.safetensors", "bytes": 123, "xxh3_64": "<16 hex digits>"}, ...],
 //     "xxh3_64": "<of the text of the members above>"}
 //
-// It is written as <dir>.tmp.<pid>, made durable, and put in its place by replace_path()
+// It is written as <dir>.tmp.<pid>.<random>, made durable, and put in its place by replace_path()
 // (core/file.h). A process that is killed or runs out of disk leaves the older checkpoint as it
 // was. The next save removes the leftovers of dead processes.
 #pragma once

@@ -10,10 +10,10 @@
 #include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/checkpoint/manifest_sum.h"
 #include "hugectr_lite/checkpoint/row_window.h"
-#include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::checkpoint {
@@ -249,10 +249,7 @@ DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSou
   const std::string place = delta_link(chain, iteration);
   std::error_code error;
   fs::create_directories(chain, error);  // when it fails, the next one says so
-  remove_stale(place);
-  const std::string temporary = temporary_name(place);
-  if (!fs::create_directory(temporary, error))
-    raise<FileError>("{}: cannot create the directory: {}", temporary, error.message());
+  const std::string temporary = temporary_directory(place);
   try {
     WriteFile out(delta_file(temporary));
     meta.file = write_safetensors(out, tensors);

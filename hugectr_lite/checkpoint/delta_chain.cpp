@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "hugectr_lite/checkpoint/row_window.h"
-#include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::checkpoint {
@@ -253,8 +253,7 @@ FileSum DeltaChain::join(const ByteSource& base, const std::string& path) const 
                              : table_ref(tensor, std::move(table), layers));
     }
   }
-  remove_stale(path);
-  const std::string temporary = temporary_name(path);
+  const std::string temporary = temporary_file(path);
   FileSum sum;
   try {
     WriteFile file(temporary);

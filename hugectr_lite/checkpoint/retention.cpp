@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
-#include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::checkpoint {
@@ -55,8 +55,9 @@ void remove_older_snapshots(const Retention& retention) {
     const std::string& place = snapshots[i].second;
     if (fs::equivalent(place, retention.resumed, error)) continue;
     // The rename takes it away as a whole, so that no process finds a part of it.
-    rename_path(place, temporary_name(place));
-    remove_path(temporary_name(place));
+    const std::string removed = temporary_name(place);
+    rename_path(place, removed);
+    remove_path(removed);
   }
 }
 

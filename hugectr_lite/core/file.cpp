@@ -13,6 +13,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/output_place.h"
 
 namespace hlite {
 namespace {
@@ -35,9 +36,9 @@ bool exists(const std::string& path) {
   return false;
 }
 
-int open_retrying(const char* path, int flags, mode_t mode = 0) {
+int open_retrying(const char* path, int flags) {
   int fd;
-  do fd = open(path, flags | O_CLOEXEC, mode);
+  do fd = open(path, flags | O_CLOEXEC);
   while (fd < 0 && errno == EINTR);
   return fd;
 }
@@ -96,7 +97,7 @@ void ReadFile::expect_unchanged() const {
 
 WriteFile::WriteFile(std::string path, int64_t kept)
     : path_(std::move(path)),
-      fd_(open_retrying(path_.c_str(), O_WRONLY | O_CREAT | (kept > 0 ? 0 : O_TRUNC), 0666)),
+      fd_(open_output(path_, O_WRONLY | O_CREAT | (kept > 0 ? 0 : O_TRUNC))),
       offset_(kept - kept % static_cast<int64_t>(kDirectAlign)) {
   if (fd_.get() < 0) raise<FileError>("{}: cannot create: {}", path_, reason(errno));
   if (kept == 0) return;

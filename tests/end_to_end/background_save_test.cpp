@@ -193,7 +193,10 @@ TEST_CASE("a run that is killed while a snapshot is written can be resumed", "[n
     CHECK(run.wait().code == 128 + SIGKILL);
     const pid_t writer = std::stoi(read_text(runs / "hanging"));
     CHECK(waitpid(writer, nullptr, 0) == writer);
-    CHECK(runs.snapshots() == Words{"snap_20", "snap_40.tmp." + std::to_string(writer)});
+    const Words left = runs.snapshots();
+    REQUIRE(left.size() == 2);
+    CHECK(left[0] == "snap_20");
+    CHECK(left[1].starts_with("snap_40.tmp." + std::to_string(writer) + "."));
 
     runs.run_successfully({"solver.max_iter=50"}, {"--resume", runs / "snap_20"});
     CHECK(runs.snapshots() == Words{"snap_20", "snap_40"});

@@ -8,12 +8,13 @@
 #include <system_error>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/output_place.h"
 
 namespace hlite::tools {
 
 static constexpr size_t kBufferBytes = size_t{4} << 20;
 
-OutputFile::OutputFile(const std::string& path) : path_(path), file_(path + ".tmp") {}
+OutputFile::OutputFile(const std::string& path) : path_(path), file_(temporary_file(path)) {}
 
 OutputFile::OutputFile(const std::string& path, const std::string& temporary, int64_t kept)
     : path_(path),

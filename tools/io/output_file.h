@@ -1,6 +1,6 @@
 // OutputFile: a file that appears under its name complete or not at all.
 //
-// Bytes go to "<path>.tmp"; commit() makes them durable and renames. Without commit() the
+// Bytes go to a temporary_file(); commit() makes them durable and renames. Without commit() the
 // destructor removes the temporary file, unless it is one that a later run goes on with. A running
 // XXH3 (64 bits) of all bytes is kept.
 #pragma once

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/output_place.h"
 
 namespace hlite::tools {
 namespace {
@@ -41,7 +42,7 @@ void move_all(const std::string& name, const char* what, int64_t offset, std::sp
 }  // namespace
 
 PlacedFile::PlacedFile(std::string path, int64_t bytes)
-    : PlacedFile(path, FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666))) {
+    : PlacedFile(path, open_output(path, O_RDWR | O_CREAT)) {
   if (fd_.get() < 0) raise<FileError>("{}: cannot create: {}", name_, std::strerror(errno));
   struct stat status {};
   if (::fstat(fd_.get(), &status) != 0)

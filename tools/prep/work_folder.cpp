@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/output_place.h"
 #include "tools/io/output_file.h"
 
 namespace hlite::tools {
@@ -32,7 +33,7 @@ FileDescriptor lock_folder(const std::string& folder) {
   const std::string path = folder + "/" + kLock;
   for (;;) {
     make_folder(folder);
-    FileDescriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+    FileDescriptor fd = open_output(path, O_RDWR | O_CREAT);
     if (fd.get() < 0 && errno == ENOENT) continue;
     if (fd.get() < 0) raise<FileError>("{}: cannot create: {}", path, std::strerror(errno));
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -84,10 +85,8 @@ void WorkFolder::save(const ordered_json& state) {
   ordered_json with_boot = state;
   with_boot["boot"] = boot_id();
   const std::string temporary = path(kState) + kTemporary;
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << with_boot.dump(1);
-  file.close();
-  if (!file) raise<FileError>("{}: cannot write: {}", temporary, std::strerror(errno));
+  const std::string text = with_boot.dump(1);
+  WriteFile(temporary).write(std::as_bytes(std::span(text)));  // durable or not
   rename_path(temporary, path(kState));
 }
 

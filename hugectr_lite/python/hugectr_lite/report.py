@@ -10,6 +10,7 @@ import argparse
 import csv
 import gzip
 import os
+import secrets
 import sys
 
 import numpy as np
@@ -167,9 +168,10 @@ def main(arguments=None):
         parser.error(f"--repeats: expected 1 or more, found {options.repeats}")
     try:
         text = page(report(options))
-        with open(options.out + ".tmp", "w", encoding="utf-8") as file:
+        temporary = f"{options.out}.tmp.{os.getpid()}.{secrets.token_hex(8)}"
+        with open(temporary, "x", encoding="utf-8") as file:  # a new file: no link is followed
             file.write(text)
-        os.replace(options.out + ".tmp", options.out)
+        os.replace(temporary, options.out)
     except (Error, OSError) as error:
         print(f"report: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 3

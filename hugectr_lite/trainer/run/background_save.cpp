@@ -6,11 +6,11 @@
 #include <thread>
 #include <utility>
 
-#include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/rank_tensors.h"
@@ -115,7 +115,7 @@ void Trainer::report_save(const std::string& directory, int64_t iteration, doubl
   }
   const std::string why =
       result.killed ? fmt::format("{}: {}", directory, result.text) : result.text;
-  if (result.killed) checkpoint::remove_stale(directory);
+  if (result.killed) remove_stale(directory);
   if (config_.solver.on_save_error == config::OnSaveError::kEnd) throw FileError(why);
   log::warning("{}; training goes on without the checkpoint of iteration {} (solver.on_save_error)",
                why, iteration);

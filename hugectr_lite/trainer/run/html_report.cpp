@@ -10,6 +10,7 @@
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/gpu_section.h"
 #include "hugectr_lite/trainer/run/html_style.h"
@@ -95,8 +96,7 @@ void HtmlReport::failed(const std::string& why) {
 
 // Written under a temporary name, then renamed.
 void HtmlReport::write() {
-  const std::string half = path_ + ".part";
-  std::filesystem::remove(half);
+  const std::string half = temporary_file(path_);
   LineFile(half, /*append=*/false, "the report").write(page());
   std::error_code error;
   std::filesystem::rename(half, path_, error);

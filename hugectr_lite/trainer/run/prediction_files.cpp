@@ -5,13 +5,14 @@
 #include <iterator>
 
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/output_place.h"
 
 namespace hlite::trainer {
 namespace {
 
 void write_numbers(const std::string& path, std::span<const float> numbers, int64_t tasks) {
   constexpr size_t kPiece = size_t{1} << 20;
-  const std::string temporary = path + ".tmp";
+  const std::string temporary = temporary_file(path);
   WriteFile file(temporary);
   std::string text;
   const auto flush = [&] {

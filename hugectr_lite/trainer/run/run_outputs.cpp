@@ -15,6 +15,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/prediction_files.h"
 #include "hugectr_lite/trainer/run/resources.h"
@@ -140,6 +141,7 @@ RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options
 
 void RunOutputs::claim(const char* option, const std::string& place, const std::string& path) {
   try {
+    expect_output_place(path);
     FileLock lock(path);
     if (!lock.held())
       raise<ConfigError>(

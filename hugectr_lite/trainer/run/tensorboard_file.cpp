@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/run/tensorboard_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <bit>
@@ -10,6 +11,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file_lock.h"
+#include "hugectr_lite/core/output_place.h"
 
 namespace hlite::trainer {
 namespace {
@@ -59,7 +61,8 @@ TensorboardFile::TensorboardFile(const std::string& directory) {
   if (error) raise<FileError>("{}: cannot make the folder: {}", directory, error.message());
   path_ = fmt::format("{}/events.out.tfevents.{:.0f}.{}.{}", directory, now_seconds(), host_name(),
                       getpid());
-  file_.reset(std::fopen(path_.c_str(), "wb"));
+  FileDescriptor fd = open_output(path_, O_WRONLY | O_CREAT | O_TRUNC);
+  if (fd.get() >= 0) file_.reset(fdopen(fd.release(), "wb"));
   if (!file_) raise<FileError>("{}: cannot write it: {}", path_, std::strerror(errno));
   record(event(0, message(3, "brain.Event:2")));
 }

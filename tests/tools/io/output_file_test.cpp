@@ -84,14 +84,14 @@ TEST_CASE("a disk that is full is an error that names the file; no file remains"
     file.write(std::string(5 << 20, 'x'));
     file.commit();
   });
-  test::check_contains(message, {folder / "a.tmp: cannot write", "File too large"});
+  test::check_contains(message, {folder / "a.tmp.", ": cannot write", "File too large"});
   CHECK(folder.entries() == 0);
 }
 
 TEST_CASE("a folder that does not exist is an error") {
   TemporaryDirectory folder;
   test::check_contains(test::message_of<FileError>([&] { OutputFile file(folder / "none/a"); }),
-                       {"none/a.tmp: cannot create: No such file"});
+                       {"none/a.tmp.", ": cannot create: No such file"});
   test::write_text(folder / "file", "");
   test::check_contains(test::message_of<FileError>([&] { make_folder(folder / "file/sub"); }),
                        {"file/sub: cannot create the folder"});

@@ -1,6 +1,7 @@
 #include "hugectr_lite/trainer/run/run_outputs.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -44,6 +45,28 @@ TEST_CASE("what a run will write must fit its file system, as far as that is kno
   const Options small = {.save = save};
   RunOutputs(*place.config, small)
       .check_free_space(std::vector<TensorRef>{of_size(10)}, none, 0, 100);
+}
+
+TEST_CASE("a link that somebody else has planted is refused before training, by each option") {
+  if (geteuid() != 0) return;  // only root can give a link to another user
+  const Place place;
+  const std::string shared = place.run / "shared", planted = shared + "/planted";
+  std::filesystem::create_directory(shared);
+  REQUIRE(chmod(shared.c_str(), 01777) == 0);
+  std::filesystem::create_symlink(place.run / "victim", planted);
+  REQUIRE(lchown(planted.c_str(), 65534, 65534) == 0);
+  Options options[4];
+  options[0].metrics = options[1].mllog = options[2].report = options[3].export_path = planted;
+  for (Options& option : options) {
+    option.check = true;
+    test::check_contains(
+        test::message_of<ConfigError>([&] { RunOutputs(*place.config, option); }),
+        {planted + ": expected a place that can be written", "found a link of user 65534"});
+  }
+  const Options saves = {.save = planted, .check = true};
+  test::check_contains(test::message_of<FileError>([&] { RunOutputs(*place.config, saves); }),
+                       {planted, "found a link of user 65534"});
+  CHECK(!std::filesystem::exists(place.run / "victim"));
 }
 
 TEST_CASE("a run does not write over what it reads") {
