@@ -139,6 +139,7 @@ data::Manifest criteo_prep(const CriteoPrepOptions& given) {
   manifest.rules.push_back({"tokens", fmt::format("modulo {}", key_range(options))});
   if (before) before->link(manifest);
   PrepEngine engine(run_options(options, described), options.output, *parser);
+  if (auto complete = engine.complete()) return *std::move(complete);
   const NumberingRecipe recipe = recipe_of(options, before ? &*before : nullptr);
   engine.parse(&recipe);
   engine.number(recipe, splits_of(engine, options));

@@ -13,7 +13,6 @@
 #include "tools/csv/csv_rows.h"
 #include "tools/csv/csv_statistics.h"
 #include "tools/csv/csv_vocabulary.h"
-#include "tools/csv/finished_folds.h"
 #include "tools/csv/quantile_edges.h"
 #include "tools/csv/split_plan.h"
 #include "tools/csv/type_guess.h"
@@ -318,6 +317,7 @@ data::Manifest prepare(const Task& task) {
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
   PrepEngine engine(run_options(options, inputs, described), options.output, parser);
+  if (auto complete = engine.complete()) return *std::move(complete);
   engine.parse();
   const int64_t train = engine.rows_of("train"), val = engine.rows_of("val"),
                 test = engine.rows_of("test");
@@ -381,21 +381,12 @@ std::vector<data::Manifest> csv_prep_folds(const CsvPrepOptions& options) {
   if (!options.continue_from.empty())
     raise<ConfigError>("--folds: expected no --continue-from, found {}", options.continue_from);
   Task task(options);
-  FinishedFolds finished(options.output.folder,
-                         describe_run(run_options(options, Inputs(options, &*task.plan),
-                                                  describe(options, task.root, &*task.plan, ""))));
   std::vector<data::Manifest> manifests;
   for (int64_t fold = 0; fold < options.split.folds; ++fold) {
     task.plan->split.fold = fold;
     task.options.output.folder = fmt::format("{}/fold_{}", options.output.folder, fold);
-    if (finished.has(fold)) {
-      manifests.push_back(data::Manifest::read(task.options.output.folder + "/manifest.json"));
-      continue;
-    }
     manifests.push_back(prepare(task));
-    finished.add(fold);
   }
-  finished.remove();
   return manifests;
 }
 

@@ -11,6 +11,7 @@
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "tools/csv/csv_rows.h"
 #include "tools/csv/key_order.h"
@@ -89,7 +90,7 @@ void plan_times(const std::vector<std::string>& train, const CsvSchema& schema,
                 const std::string& folder, size_t block_bytes, SplitPlan& plan) {
   RowSplit& split = plan.split;
   make_folder(folder);
-  const std::string path = fmt::format("{}/.times.{}", folder, ::getpid());
+  const std::string path = temporary_file(folder + "/.times");
   struct Remove {
     const std::string& path;
     ~Remove() { ::unlink(path.c_str()); }

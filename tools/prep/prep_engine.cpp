@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data_reader/unknown_values.h"
+#include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
@@ -24,6 +25,9 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // The program itself, its libraries and small buffers.
 constexpr int64_t kProgramBytes = 32 * kMiB;
 constexpr const char* kKeyCounts = "key_counts.bin";
+// Says which run has made the results of a folder, so that the same command finds nothing to do.
+constexpr const char* kComplete = ".complete";
+constexpr int64_t kMaxNoteBytes = 64 * kMiB;
 // The most that a crash of the whole machine can cost.
 constexpr auto kDurableEvery = std::chrono::seconds(60);
 
@@ -94,12 +98,41 @@ int64_t PrepEngine::budget() const { return memory_ - kProgramBytes - ring_bytes
 
 void PrepEngine::load() {
   const nlohmann::ordered_json run = describe_run(options_);
+  const bool from_files = std::none_of(options_.inputs.begin(), options_.inputs.end(),
+                                       [](const PrepInput& input) { return input.path == "-"; });
+  const std::string note = output_.folder + "/" + kComplete;
+  complete_ = !options_.force && !options_.restart && from_files && std::filesystem::exists(note) &&
+              read_text(ReadFile(note), kMaxNoteBytes) == completed(run);
+  if (complete_) {
+    log::info("{}: this preparation is complete; --force repeats it", output_.folder);
+    return folder_.remove();
+  }
   if (options_.restart) folder_.clear();
   const bool resumed = resume(run);
   if (!folder_.publishing()) check_output_folder();
   if (resumed) return;
   done_.run = run;
   forget_run();
+}
+
+// What is noted of `run` once its results, which are in their places, are complete.
+std::string PrepEngine::completed(const nlohmann::ordered_json& run) const {
+  nlohmann::ordered_json note = {{"run", run}, {"files", nlohmann::ordered_json::object()}};
+  std::error_code gone;
+  for (const std::string& name : results_in(output_.folder))
+    note["files"][name] = std::filesystem::file_size(output_.folder + "/" + name, gone);
+  if (const std::string manifest = output_.folder + "/manifest.json";
+      std::filesystem::is_regular_file(manifest, gone)) {
+    Checksum sum;
+    read_pieces(ReadFile(manifest), [&](auto piece) { sum.add(piece); });
+    note["manifest"] = sum.sum().digits();
+  }
+  return note.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::optional<data::Manifest> PrepEngine::complete() const {
+  if (!complete_) return std::nullopt;
+  return data::Manifest::read(output_.folder + "/manifest.json");
 }
 
 // All but which run it is.
@@ -468,7 +501,12 @@ void PrepEngine::publish(data::Manifest& manifest) {
   folder_.begin_publishing();
   tools::publish(output_.folder, manifest, splits_);
   at_point("published");
+  OutputFile note(output_.folder + "/" + kComplete);
+  note.write(completed(done_.run));
+  note.commit();
+  at_point("noted");
   folder_.remove();
+  at_point("removed");
 }
 
 }  // namespace hlite::tools

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -43,6 +44,10 @@ class PrepEngine {
   // inputs, saying what differs, or results of another run, naming them (without
   // PrepOptions::force), or one of the inputs under the name of a result; FileError.
   PrepEngine(PrepOptions run, OutputOptions output, RowParser& parser);
+
+  // The manifest, where this very run is complete: its results are all there, and there is nothing
+  // left to do. Not with PrepOptions::force or restart, nor of standard input.
+  [[nodiscard]] std::optional<data::Manifest> complete() const;
 
   // Throws DataError "<file>:<line>: ..." for a malformed row beyond max_bad_rows, for a file
   // without a row; FileError; Interrupted. `recipe`: of number(), if that is known.
@@ -93,6 +98,7 @@ class PrepEngine {
   }
 
   void load();
+  [[nodiscard]] std::string completed(const nlohmann::ordered_json& run) const;
   bool resume(const nlohmann::ordered_json& run);
   void check_output_folder();
   void save();
@@ -120,6 +126,7 @@ class PrepEngine {
   const int64_t memory_;
   WorkFolder folder_;
   PrepState done_;
+  bool complete_ = false;
   StageProgress progress_;
   ThreadPool pool_;
   std::mutex mutex_;                    // of done_ and what follows, in the second stage

@@ -76,7 +76,7 @@ TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any thread
       const std::string text = read_text(folder / "manifest.json");
       if (manifest_text.empty()) manifest_text = text;
       CHECK(text == manifest_text);
-      CHECK(folder.entries() == 3 + 4);  // no work folder is left
+      CHECK(folder.entries() == 3 + 5);  // no work folder is left
     }
   }
 
@@ -218,7 +218,7 @@ TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val
   CHECK((read_text(folder / "train.bin") == expected.bytes(0, 40)));
   CHECK((read_text(folder / "val.bin") == expected.bytes(40, 11)));
   CHECK((read_text(folder / "test.bin") == expected.bytes(51, 10)));
-  CHECK(folder.entries() == 2 + 5);
+  CHECK(folder.entries() == 2 + 6);
 }
 
 TEST_CASE("test files are a split of their own, with or without validation files", "[threads]") {

@@ -82,7 +82,8 @@ std::map<std::string, std::string> prepared_csv(const TemporaryDirectory& folder
   csv_prep(options);
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(options.output.folder))
-    if (entry.is_regular_file() && entry.path().filename() != "manifest.json")
+    if (entry.path().filename() != ".complete" && entry.is_regular_file() &&
+        entry.path().filename() != "manifest.json")
       files[fs::relative(entry.path(), options.output.folder)] = test::read_text(entry.path());
   return files;
 }

@@ -50,7 +50,7 @@ struct Files {
     long files = 0;
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(folder / "out", none))
-      files += entry.path().filename() != ".prep" && entry.is_regular_file();
+      files += !entry.path().filename().string().starts_with(".") && entry.is_regular_file();
     return files;
   }
   [[nodiscard]] std::string out(const std::string& name) const {
@@ -60,7 +60,7 @@ struct Files {
   [[nodiscard]] std::map<std::string, std::string> all() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "out"))
-      if (entry.is_regular_file())
+      if (entry.is_regular_file() && entry.path().filename() != ".complete")
         files[std::filesystem::relative(entry.path(), folder / "out")] =
             test::read_text(entry.path());
     return files;

@@ -268,8 +268,11 @@ TEST_CASE("folds: every row is a validation row once", "[threads]") {
         CHECK((val.size() >= 38 && val.size() <= 43));
     }
     check_complete(validated, 203);
-    CHECK_FALSE(fs::exists(files.folder / "out/.folds"));
-    // They are results, which another run does not replace.
+    // The same command has nothing to do; another one does not replace the results.
+    const auto written = fs::last_write_time(files.folder / "out/fold_4/manifest.json");
+    CHECK(csv_prep_folds(files.options).size() == 5);
+    CHECK(fs::last_write_time(files.folder / "out/fold_4/manifest.json") == written);
+    ++files.options.output.seed;
     check_contains(message_of<ConfigError>([&] { csv_prep_folds(files.options); }),
                    {"out/fold_0: expected no files of an earlier run"});
   }

@@ -138,7 +138,7 @@ struct ItemFiles {
   [[nodiscard]] std::map<std::string, std::string> all() const {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(folder / "out"))
-      if (entry.is_regular_file())
+      if (entry.is_regular_file() && entry.path().filename() != ".complete")
         files[fs::relative(entry.path(), folder / "out")] = read_text(entry.path());
     return files;
   }

@@ -63,7 +63,7 @@ struct Inputs {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder / out))
       names.insert(entry.path().filename());
-    names.erase(".prep");
+    for (const char* hidden : {".prep", ".complete"}) names.erase(hidden);
     return names;
   }
 };
@@ -125,7 +125,8 @@ TEST_CASE("a preparation that is killed anywhere goes on to the same bytes", "[t
     if (code == 0) break;
     REQUIRE(code == kKilled);
     for (const std::string& name : inputs.names(out))
-      CHECK((name.ends_with(".tmp") || fs::exists(inputs.folder / (out + "/manifest.json"))));
+      CHECK((name.find(".tmp.") != std::string::npos ||
+             fs::exists(inputs.folder / (out + "/manifest.json"))));
     criteo_prep(inputs.options(out, 1 + static_cast<int>((point + 1) % 3)));
     CHECK((inputs.result(out) == expected));
     CHECK(inputs.names(out) ==
@@ -134,6 +135,39 @@ TEST_CASE("a preparation that is killed anywhere goes on to the same bytes", "[t
     fs::remove_all(inputs.folder / out);
   }
   CHECK(point > columns);
+}
+
+TEST_CASE("a preparation that is complete ends with success again, whatever is left of its work",
+          "[threads]") {
+  const Inputs inputs;
+  criteo_prep(inputs.options("whole"));
+  const std::string expected = inputs.result("whole");
+  for (const std::string_view place : {"published", "noted", "removed"}) {
+    INFO("killed where it has " << place);
+    const CriteoPrepOptions options = inputs.options("out");
+    REQUIRE(run_in_child(options, [&](int64_t, std::string_view name) {
+              if (name == place) ::_exit(kKilled);
+            }) == kKilled);
+    if (place == "noted")  // the states go first
+      for (const char* state : {"state.json", "durable.json", "publishing"})
+        fs::remove(inputs.folder / ("out/.prep/" + std::string(state)));
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      criteo_prep(options);
+      CHECK((inputs.result("out") == expected));
+      CHECK_FALSE(fs::exists(inputs.folder / "out/.prep"));
+    }
+    fs::remove_all(inputs.folder / "out");
+  }
+  // Results of other options, or that have changed, are as before.
+  CriteoPrepOptions other = inputs.options("whole");
+  other.min_count += 1;
+  CHECK_THROWS_AS(criteo_prep(other), ConfigError);
+  fs::resize_file(inputs.folder / "whole/train.bin", 4);
+  CHECK_THROWS_AS(criteo_prep(inputs.options("whole")), ConfigError);
+  CriteoPrepOptions again = inputs.options("whole");
+  again.run.force = true;
+  criteo_prep(again);
+  CHECK((inputs.result("whole") == expected));
 }
 
 TEST_CASE("a preparation in one pass that is killed anywhere goes on to the same bytes",
