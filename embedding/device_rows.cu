@@ -169,14 +169,15 @@ __global__ void __launch_bounds__(kItemThreads) move_kernel(DeviceRows of, Admit
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const uint32_t taken = of.counts->taken, batch = of.counts->batch;
   for (int64_t i = global_thread() / kWarp; i < taken; i += grid_threads() / kWarp) {
-    const uint32_t line = admitted.victims[i], row = admitted.missed[i], old = of.row_of[line],
-                   from = admitted.from[i], old_host = of.host_of[line];
+    const uint32_t line = admitted.victims[i], old = of.row_of[line], from = admitted.from[i],
+                   old_host = of.host_of[line];
     const bool changed = old != kNoRow && (of.uses[line] & DeviceRows::kChanged);
     __syncwarp();
     if (changed) copy_parts(of.lines, line, of.host, old_host, lane);
     __syncwarp();
     copy_parts(of.host, from, of.lines, line, lane);
     if (lane != 0) continue;
+    const uint32_t row = admitted.missed[i];
     if (old != kNoRow) of.where[old] = DeviceRows::kOutside;
     of.where[row] = line;
     of.row_of[line] = row;

@@ -55,8 +55,20 @@ static std::string config_path(const OutputOptions& options) {
   return options.folder + "/" + options.config_of + ".json";
 }
 
+// Whether the folder's config is the one that an earlier run has written, and nobody has edited.
+static bool is_own_config(const OutputOptions& options) {
+  try {
+    const auto manifest = data::Manifest::read(options.folder + "/manifest.json");
+    const std::string text = data::first_config(options.config_of, manifest, "");
+    return read_text(ReadFile(config_path(options)), std::ssize(text) + 1) == text;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 void check_config_place(const OutputOptions& options) {
-  if (!options.config_of.empty() && std::filesystem::exists(config_path(options)))
+  if (!options.config_of.empty() && std::filesystem::exists(config_path(options)) &&
+      !is_own_config(options))
     raise<ConfigError>("--write-config: expected no file {}, found one; remove or rename it",
                        config_path(options));
 }
