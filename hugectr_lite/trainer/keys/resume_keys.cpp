@@ -241,8 +241,8 @@ class Comparison {
       return;
     }
     const JsonNode* const type = now.find("type");
-    for (const auto& [blocks, rules] : {std::pair(&keys_.embeddings, "embedding"),
-                                        std::pair(&keys_.layers, "layer")})
+    for (const auto& [blocks, rules] :
+         {std::pair(&keys_.embeddings, "embedding"), std::pair(&keys_.layers, "layer")})
       for (const auto& [name, schema] : *blocks)
         if (type && type->kind() == JsonNode::Kind::kString && type->string() == name)
           compare(schema, {*before, now, rules, now.path()});

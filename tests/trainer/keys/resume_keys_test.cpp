@@ -62,8 +62,8 @@ TEST_CASE("the changes between two configs are found by key, with both values") 
     const auto config = config::parse_train_config(small_config(), "config", changes);
     std::vector<std::string> found;
     for (const auto& of : trainer::changes_since(before, *config))
-      found.push_back(fmt::format("{} {}: {} -> {}", static_cast<int>(of.rule), of.path, of.before,
-                                  of.now));
+      found.push_back(
+          fmt::format("{} {}: {} -> {}", static_cast<int>(of.rule), of.path, of.before, of.now));
     return found;
   };
   using List = std::vector<std::string>;
