@@ -64,7 +64,7 @@ TEST_CASE("a link that somebody else has planted is refused before training, by 
         {planted + ": expected a place that can be written", "found a link of user 65534"});
   }
   const Options saves = {.save = planted, .check = true};
-  test::check_contains(test::message_of<FileError>([&] { RunOutputs(*place.config, saves); }),
+  test::check_contains(test::message_of<ConfigError>([&] { RunOutputs(*place.config, saves); }),
                        {planted, "found a link of user 65534"});
   CHECK(!std::filesystem::exists(place.run / "victim"));
 }
