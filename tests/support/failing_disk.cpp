@@ -4,17 +4,22 @@
 //     CALL    read, write    of a file without a name, through libaio: the rows of tables beyond
 //     memory
 //             sync, rename   fsync() and rename(), as in checkpoints
+//             change         whatever makes, renames or removes a name: rename(), open() of a new
+//             file, mkdir(), link(), unlink(), remove() and their like
 //     RESULT  a number of errno, with which each of them fails, "kill": SIGKILL in its place, or
 //             "hang": the call writes its process id to the file HLITE_HANGING and never returns
 //   HLITE_COUNTED_CALLS=FILE           at the end of the process: "CALL N" for each kind, a line
 //   each
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <libaio.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,9 +30,10 @@
 
 namespace {
 
-enum class Call { kRead, kWrite, kSync, kRename };
-constexpr const char* kCallNames[] = {"read", "write", "sync", "rename"};
-std::atomic<long> calls[4];
+enum class Call { kRead, kWrite, kSync, kRename, kChange };
+constexpr const char* kCallNames[] = {"read", "write", "sync", "rename", "change"};
+constexpr int kCalls = 5;
+std::atomic<long> calls[kCalls];
 
 struct Plan {
   int call = -1;
@@ -39,7 +45,7 @@ struct Plan {
     const char* const text = std::getenv("HLITE_FAILING_DISK");
     char name[16] = {}, result[16] = {};
     if (!text || std::sscanf(text, "%15[a-z]:%ld:%15s", name, &from, result) != 3) return;
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < kCalls; ++i)
       if (std::strcmp(kCallNames[i], name) == 0) call = i;
     error = std::atoi(result);
     hangs = std::strcmp(result, "hang") == 0;
@@ -106,11 +112,20 @@ Function* real(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
 }
 
+// Calls a function that changes a name, unless it has to fail.
+template <typename Function>
+int changes(const Function& function) {
+  const int error = error_of(Call::kChange);
+  if (error == 0) return function();
+  errno = error;
+  return -1;
+}
+
 __attribute__((destructor)) void write_counts() {
   const char* const path = std::getenv("HLITE_COUNTED_CALLS");
   std::FILE* const file = path ? std::fopen(path, "w") : nullptr;
   if (!file) return;
-  for (int i = 0; i < 4; ++i) std::fprintf(file, "%s %ld\n", kCallNames[i], calls[i].load());
+  for (int i = 0; i < kCalls; ++i) std::fprintf(file, "%s %ld\n", kCallNames[i], calls[i].load());
   std::fclose(file);
 }
 
@@ -148,10 +163,76 @@ int fsync(int fd) {
 
 int rename(const char* from, const char* to) {
   static const auto next = real<int(const char*, const char*)>("rename");
-  const int error = error_of(Call::kRename);
-  if (error == 0) return next(from, to);
-  errno = error;
-  return -1;
+  if (const int error = error_of(Call::kRename)) {
+    errno = error;
+    return -1;
+  }
+  return changes([&] { return next(from, to); });
 }
+
+int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
+  static const auto next = real<decltype(renameat2)>("renameat2");
+  return changes([&] { return next(from_folder, from, to_folder, to, flags); });
+}
+
+int link(const char* from, const char* to) {
+  static const auto next = real<int(const char*, const char*)>("link");
+  return changes([&] { return next(from, to); });
+}
+
+int linkat(int from_folder, const char* from, int to_folder, const char* to, int flags) {
+  static const auto next = real<decltype(linkat)>("linkat");
+  return changes([&] { return next(from_folder, from, to_folder, to, flags); });
+}
+
+int mkdir(const char* path, mode_t mode) {
+  static const auto next = real<int(const char*, mode_t)>("mkdir");
+  return changes([&] { return next(path, mode); });
+}
+
+int unlink(const char* path) {
+  static const auto next = real<int(const char*)>("unlink");
+  return changes([&] { return next(path); });
+}
+
+int unlinkat(int folder, const char* path, int flags) {
+  static const auto next = real<decltype(unlinkat)>("unlinkat");
+  return changes([&] { return next(folder, path, flags); });
+}
+
+int rmdir(const char* path) {
+  static const auto next = real<int(const char*)>("rmdir");
+  return changes([&] { return next(path); });
+}
+
+int remove(const char* path) {
+  static const auto next = real<int(const char*)>("remove");
+  return changes([&] { return next(path); });
+}
+
+#define HLITE_OPEN(NAME)                                                   \
+  int NAME(const char* path, int flags, ...) {                             \
+    static const auto next = real<int(const char*, int, ...)>(#NAME);      \
+    va_list rest;                                                          \
+    va_start(rest, flags);                                                 \
+    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0; \
+    va_end(rest);                                                          \
+    if ((flags & O_CREAT) == 0) return next(path, flags);                  \
+    return changes([&] { return next(path, flags, mode); });               \
+  }
+#define HLITE_OPENAT(NAME)                                                 \
+  int NAME(int folder, const char* path, int flags, ...) {                 \
+    static const auto next = real<int(int, const char*, int, ...)>(#NAME); \
+    va_list rest;                                                          \
+    va_start(rest, flags);                                                 \
+    const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0; \
+    va_end(rest);                                                          \
+    if ((flags & O_CREAT) == 0) return next(folder, path, flags);          \
+    return changes([&] { return next(folder, path, flags, mode); });       \
+  }
+HLITE_OPEN(open)
+HLITE_OPEN(open64)
+HLITE_OPENAT(openat)
+HLITE_OPENAT(openat64)
 
 }  // extern "C"
