@@ -65,6 +65,12 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
                  "Without --schema: values of the label that mean 1 [the larger number, \"yes\" "
                  "and the like, \">...\", else the rarer one]")
       ->type_name("TEXT");
+  app.add_option("--categorical", guess.categorical,
+                 "Without --schema: columns of categories, by name or number, such as ids that are "
+                 "whole numbers")
+      ->type_name("COLUMN");
+  app.add_option("--dense", guess.dense, "Without --schema: columns of numbers")
+      ->type_name("COLUMN");
   app.add_option("--min-count", options.min_count,
                  "Categories with fewer occurrences in the training files become row 0")
       ->check(whole_number(1))
@@ -80,9 +86,10 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
 // Writes a guessed schema next to the results, and a split of its own where none is asked for.
 void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOptions guess) {
   if (!options.schema.empty() || !options.continue_from.empty()) {
-    if (!guess.label.empty() || !guess.positive.empty() || guess.header)
+    if (!guess.label.empty() || !guess.positive.empty() || guess.header ||
+        !guess.categorical.empty() || !guess.dense.empty())
       raise<ConfigError>(
-          "--label, --positive, --header: expected no schema, which says the same, found --schema or "
+          "--label, --positive, --header, --categorical, --dense: expected no schema, which says the same, found --schema or "
           "--continue-from");
     return;
   }

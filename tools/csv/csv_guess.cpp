@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -26,6 +27,8 @@ constexpr double kSkewed = 3;
 // Fewer rows with a value each may do so by chance.
 constexpr int64_t kMinRowsForIds = 100;
 constexpr double kMostlyNumbers = 0.9;
+// Whole numbers of so many values may be ids.
+constexpr int64_t kManyValues = 100;
 constexpr size_t kColumnsShown = 20;
 
 bool is_utf8(std::string_view text) {
@@ -176,6 +179,7 @@ class Columns {
 struct Features {
   std::vector<size_t> dense, logarithms, categorical;  // logarithms: of dense
   std::vector<std::string> left_out, notes;            // for a person
+  std::vector<std::string> whole;  // dense columns of many whole numbers, and how many
   [[nodiscard]] bool is_logarithm(size_t c) const {
     return std::find(logarithms.begin(), logarithms.end(), c) != logarithms.end();
   }
@@ -201,12 +205,22 @@ std::string reason_to_leave_out(const Columns& columns, size_t c) {
   return {};
 }
 
-void add_feature(const Columns& columns, size_t c, Features& features) {
+// What a person has said of a column.
+enum class Asked { kNothing, kLeftOut, kCategory, kNumber };
+
+void add_feature(const Columns& columns, size_t c, Asked asked, Features& features) {
   const ColumnFacts& facts = columns.facts()[c];
   const std::string shown = columns.shown(c);
-  if (facts.is_numeric() && !facts.has_few_values() &&
-      !(columns.header() && names_an_id(columns.names()[c]))) {
+  if (asked == Asked::kNumber && !is_mostly_numbers(facts) && facts.present() > 0)
+    raise<ConfigError>("--dense: expected a column of numbers, found {}, which has {} in line {}",
+                       in_quotes(shown), in_quotes(facts.first_text()), facts.first_text_line());
+  if (asked == Asked::kNumber ||
+      (asked == Asked::kNothing && facts.is_numeric() && !facts.has_few_values() &&
+       !(columns.header() && names_an_id(columns.names()[c])))) {
     features.dense.push_back(c);
+    if (asked == Asked::kNothing && facts.type() == CategoryType::kInteger &&
+        facts.distinct() >= kManyValues)
+      features.whole.push_back(fmt::format("{} ({})", shown, facts.distinct()));
     if (facts.never_negative() && facts.skewness() > kSkewed) features.logarithms.push_back(c);
     return;
   }
@@ -223,18 +237,28 @@ void add_feature(const Columns& columns, size_t c, Features& features) {
         facts.first_text_line()));
 }
 
-Features features_of(const Columns& columns, size_t label, const std::set<size_t>& left_out) {
+Features features_of(const Columns& columns, size_t label,
+                     const std::map<size_t, Asked>& asked_of) {
   Features features;
   for (size_t c = 0; c < columns.count(); ++c) {
     if (c == label) continue;
-    if (left_out.contains(c)) {
+    const auto found = asked_of.find(c);
+    const Asked asked = found == asked_of.end() ? Asked::kNothing : found->second;
+    const std::string reason =
+        asked == Asked::kNothing ? reason_to_leave_out(columns, c) : std::string();
+    if (asked == Asked::kLeftOut) {
       features.left_out.push_back(columns.shown(c) + " (splits the rows)");
-    } else if (const std::string reason = reason_to_leave_out(columns, c); !reason.empty()) {
+    } else if (!reason.empty()) {
       features.left_out.push_back(fmt::format("{} ({})", columns.shown(c), reason));
     } else {
-      add_feature(columns, c, features);
+      add_feature(columns, c, asked, features);
     }
   }
+  if (!features.whole.empty())
+    features.notes.push_back(
+        fmt::format("distinct whole numbers, taken as numbers: {}; --categorical COLUMN if they "
+                    "are ids",
+                    fmt::join(features.whole, ", ")));
   if (features.categorical.empty() && !features.dense.empty()) {
     const size_t few =
         *std::min_element(features.dense.begin(), features.dense.end(), [&](size_t a, size_t b) {
@@ -310,13 +334,24 @@ struct Findings {
       : sample(of), columns(of, options), comments(of.comments().begin(), of.comments().end()) {
     std::optional<size_t> asked;
     if (!options.label.empty()) asked = columns.find("--label", options.label);
-    std::set<size_t> left_out;
-    for (const std::string& column : options.left_out)
-      left_out.insert(columns.find("--split-time, --split-group", column));
+    std::map<size_t, Asked> kinds;
+    std::set<size_t> no_label;
+    const auto ask = [&](const char* option, const std::vector<std::string>& list, Asked kind) {
+      for (const std::string& text : list) {
+        const size_t c = columns.find(option, text);
+        if (asked == c || !(kinds.emplace(c, kind).second || kinds.at(c) == kind))
+          raise<ConfigError>("{}: expected a column that no other option names, found {}", option,
+                             in_quotes(text));
+        no_label.insert(c);
+      }
+    };
+    ask("--split-time, --split-group", options.left_out, Asked::kLeftOut);
+    ask("--categorical", options.categorical, Asked::kCategory);
+    ask("--dense", options.dense, Asked::kNumber);
     label = guess_label(sample.path(), columns.facts(),
                         columns.header() ? columns.names() : std::vector<std::string>(), asked,
-                        left_out, options.positive);
-    features = features_of(columns, label ? label->column : columns.count(), left_out);
+                        no_label, options.positive);
+    features = features_of(columns, label ? label->column : columns.count(), kinds);
     for (size_t c = 0; c < columns.count(); ++c)
       if (!label || c != label->column)
         for (const auto& [text, count] : columns.facts()[c].missing()) missing.insert(text);

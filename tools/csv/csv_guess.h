@@ -32,7 +32,8 @@ struct CsvGuessOptions {
   std::vector<std::string> positive = {};  // texts of label 1; empty: of two values, the larger
                                            // number, "yes" and the like, "> ...", or the rarer one
   std::optional<bool> header = {};         // the first line has names; unset: by its fields
-  std::vector<std::string> left_out = {};  // columns, by name or number, that are no features
+  std::vector<std::string> categorical = {}, dense = {};  // columns, by name or number, of a kind
+  std::vector<std::string> left_out = {};                 // columns that are no features
 };
 
 struct CsvGuess {

@@ -229,6 +229,34 @@ TEST_CASE("odd columns are categories that take any text, and are named") {
   CHECK(guess(zips).dense() == Names{"column 1 standardize"});
 }
 
+TEST_CASE("whole numbers of many values may be ids: the summary says so, and options decide") {
+  std::string csv = "user,price,zip,label\n";
+  for (int i = 0; i < 300; ++i)
+    csv += fmt::format("{},{}.5,{},{}\n", (i * 37) % 151, i % 120, 10'000 + i % 7, i % 2);
+  const Guessed plain = guess(csv);
+  CHECK(plain.dense() == Names{"user standardize", "price standardize"});
+  check_contains(plain.summary,
+                 {"distinct whole numbers, taken as numbers: user (151); --categorical COLUMN"});
+  CsvGuessOptions options;
+  options.categorical = {"user"};
+  options.dense = {"2"};
+  const Guessed asked = guess(csv, options);
+  CHECK(asked.dense() == Names{"price standardize", "zip standardize"});
+  CHECK(asked.categorical() == Names{"user"});
+  CHECK(asked.summary.find("whole numbers") == std::string::npos);
+  options.dense = {"user"};
+  check_contains(refusal<ConfigError>(csv, options),
+                 {"--dense: expected a column that no other option names, found \"user\""});
+  CsvGuessOptions texts;
+  texts.dense = {"a"};
+  check_contains(refusal<ConfigError>("a,label\nx,1\ny,0\n", texts),
+                 {"--dense: expected a column of numbers, found \"a\", which has \"x\""});
+  CsvGuessOptions label;
+  label.label = "label";
+  label.categorical = {"label"};
+  check_contains(refusal<ConfigError>(csv, label), {"--categorical: expected a column that no"});
+}
+
 TEST_CASE("numbers of a long tail are taken by their logarithm") {
   std::string rows = "clicks,change,y\n";
   for (int i = 0; i < 300; ++i)
