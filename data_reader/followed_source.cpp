@@ -1,5 +1,7 @@
 #include "data_reader/followed_source.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <utility>
 
@@ -17,6 +19,12 @@ static const char* ending_of(const config::DataConfig& config) {
   if (config.format == config::DataFormat::kCriteo) return ".tsv";
   return config.format == config::DataFormat::kParquet ? ".parquet" : ".bin";
 }
+
+FollowedSource::FileState::FileState(const struct stat& status)
+    : inode(status.st_ino),
+      size(status.st_size),
+      seconds(status.st_ctim.tv_sec),
+      nanoseconds(status.st_ctim.tv_nsec) {}
 
 FollowedSource::FollowedSource(const config::DataConfig& config, std::string folder,
                                int64_t batch_size, std::span<const int64_t> slot_rows,
@@ -41,12 +49,28 @@ FollowedSource::NextFile FollowedSource::poll() {
     for (const auto& entry : fs::directory_iterator(folder_)) {
       const std::string name = entry.path().filename().string();
       if (!name.ends_with(ending_) || name.starts_with('.') || name.starts_with('_')) continue;
+      struct stat status {};
+      if (::stat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        if (no_files_.insert(name).second)
+          log::warning("{}: expected a file, found something else, which is passed over",
+                       path(name));
+        continue;
+      }
       if (name > file_) {
         if (next.empty() || name < next) next = name;
-      } else if (passed_.insert(name).second && polled_ && name != file_) {
+        continue;
+      }
+      const FileState state(status);
+      const auto [passed, is_new] = passed_.emplace(name, state);
+      if (is_new && polled_ && name != file_)
         log::warning("{}: it came after {} had been read, and is not: names must be in order",
                      path(name), file_);
-      }
+      if (passed->second != state)
+        log::warning(
+            "{}: it was replaced or written to after it had its turn, and is not read "
+            "again: new data need a new name",
+            path(name));
+      passed->second = state;
     }
   } catch (const fs::filesystem_error& error) {
     raise<FileError>("{}: {}", folder_, error.code().message());
@@ -61,6 +85,8 @@ void FollowedSource::open(const std::string& file, int64_t start_batch) {
   options.start_batch = start_batch;
   options.repeat = false;
   options.shard = shard_;
+  struct stat status {};  // of what is read, or of what it has replaced
+  ::stat(path(file).c_str(), &status);
   auto source = open_source(config_, path(file), Split::kTrain, batch_size_, slot_rows_, options);
   closed_ = {.replaced_keys = replaced_keys(),
              .bytes_read = bytes_read(),
@@ -68,7 +94,7 @@ void FollowedSource::open(const std::string& file, int64_t start_batch) {
              .decode_seconds = decode_seconds()};
   current_ = std::move(source);
   file_ = file;
-  passed_.insert(file);
+  passed_.insert_or_assign(file, FileState(status));
 }
 
 void FollowedSource::reopen(const std::string& file, int64_t start_batch, int64_t batches) {

@@ -6,6 +6,10 @@
 // with "." or "_", are passed over.
 #pragma once
 
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -28,7 +32,9 @@ class FollowedSource final : public BatchSource {
     std::string file;
   };
   // Returns what comes after the file that is open, or was open last, without waiting. Warns of a
-  // file that has come too late: its name is before that of one which has been read.
+  // file that has come too late, as its name is before that of one which has been read; of one that
+  // was replaced or written to after its turn; and of what is no file, such as a pipe, which is
+  // never opened.
   NextFile poll();
   // Opens a file of the folder, of which `start_batch` batches have been handed out. From here on
   // batches lie in other memory(). Throws what open_source() does.
@@ -65,8 +71,15 @@ class FollowedSource final : public BatchSource {
   const Shard shard_;
   std::unique_ptr<BatchSource> current_;
   std::string file_;
-  int64_t finished_ = 0;          // without an open file: batches of the last one
-  std::set<std::string> passed_;  // names up to that of file_ that look() has seen
+  int64_t finished_ = 0;  // without an open file: batches of the last one
+  struct FileState {
+    explicit FileState(const struct stat& status);
+    bool operator==(const FileState&) const = default;
+    uint64_t inode;
+    int64_t size, seconds, nanoseconds;  // the times of the last change, which no copy can set
+  };
+  std::map<std::string, FileState> passed_;  // by name, up to that of file_: as last seen
+  std::set<std::string> no_files_;           // names of pipes, folders, ... that were reported
   bool polled_ = false;
   struct Totals {
     int64_t replaced_keys = 0, bytes_read = 0;

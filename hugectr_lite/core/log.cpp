@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "hugectr_lite/core/in_quotes.h"
+
 namespace hlite::log {
 namespace {
 thread_local bool muted = false;
@@ -27,9 +29,9 @@ void mute_this_thread() { muted = true; }
 void write(Level level, std::string_view message) {
   if (muted) return;
   if (level == Level::kInfo)
-    logger().info(message);
+    logger().info(printable(message));
   else
-    logger().warn("warning: {}", message);
+    logger().warn("warning: {}", printable(message));
 }
 
 }  // namespace hlite::log

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
 
 namespace hlite {
 namespace {
@@ -72,7 +73,7 @@ void check_standard_output() {
 int complain(const CLI::App& app, const Failure& failure) {
   std::fflush(stdout);
   // Not fmt::print, which throws where standard error cannot be written.
-  std::fputs(fmt::format("{}: {}\n", app.get_name(), failure.message).c_str(), stderr);
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), printable(failure.message)).c_str(), stderr);
   return failure.exit_code;
 }
 

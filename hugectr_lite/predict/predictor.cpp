@@ -1,13 +1,14 @@
 #include "hugectr_lite/predict/predictor.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
-#include <atomic>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <system_error>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/delta_chain.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
@@ -21,24 +22,32 @@ namespace {
 class JoinedWeights {
  public:
   explicit JoinedWeights(const ModelWeights& weights)
-      : path_((std::filesystem::temp_directory_path() /
-               fmt::format("predict.{}.{}.safetensors", ::getpid(), next_++))
-                  .string()) {
+      : folder_((std::filesystem::temp_directory_path() / "predict.XXXXXX").string()) {
+    // A folder that only this user can enter (mode 0700), under a name that nobody can guess.
+    if (::mkdtemp(folder_.data()) == nullptr)
+      raise<FileError>("{}: cannot create the folder: {}", folder_,
+                       std::generic_category().message(errno));
+    const auto remove = [](const std::string* folder) { remove_folder(*folder); };
+    std::unique_ptr<const std::string, decltype(remove)> unless_done(&folder_, remove);
     const checkpoint::WeightsFile from = checkpoint::weights_in(weights.model);
     const ReadFile base(from.path);
     const checkpoint::DeltaChain chain(weights.delta, weights.until);
     // The manifest is enough to refuse another model's chain, before all weights are read.
     if (from.sum) static_cast<void>(chain.first_after(*from.sum, base.name()));
-    chain.join(base, path_);
+    chain.join(base, path());
+    static_cast<void>(unless_done.release());
   }
-  ~JoinedWeights() { ::unlink(path_.c_str()); }
+  ~JoinedWeights() { remove_folder(folder_); }
   JoinedWeights(const JoinedWeights&) = delete;
   JoinedWeights& operator=(const JoinedWeights&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string path() const { return folder_ + "/weights.safetensors"; }
 
  private:
-  static inline std::atomic<int> next_ = 0;
-  const std::string path_;
+  static void remove_folder(const std::string& folder) {
+    std::error_code error;
+    std::filesystem::remove_all(folder, error);
+  }
+  std::string folder_;
 };
 
 // The model of a config with hash tables as large as those in `source`, weights of `model`.

@@ -157,21 +157,37 @@ void ServedModel::drain() {
 }
 
 void ServedModel::refuse(const VersionNumber& version, int64_t stamp, const std::string& reason) {
-  log::warning("model {}: version {} is refused: {}", options_.name, version.text(), reason);
-  all_metrics_.count_refused_version(options_.name);
+  const auto before = refused_.find(version);
+  const bool known = before != refused_.end();
+  if (!known || before->second.reason != reason) {
+    log::warning("model {}: version {} is refused: {}", options_.name, version.text(), reason);
+    all_metrics_.count_refused_version(options_.name);
+  }
+  const bool settled = known && before->second.stamp == stamp;
   const std::lock_guard lock(mutex_);
-  refused_[version] = {stamp, reason};
+  refused_[version] = {stamp, settled, reason};
 }
 
 bool ServedModel::take_newest(const VersionNumber& above) {
   for (const VersionNumber& version : versions_.list()) {
     if (version <= above) return false;
-    // A refused one is tried again once it was replaced. It may have been written in its place, so
-    // its checksum has to say that it is complete.
+    // A refused one may still be copied into its place, or be replaced. It is tried again when two
+    // looks in a row have found the same files, once for each such state: so a copy that takes its
+    // time costs a look a poll, and what was written in the clock tick of the first look is not
+    // missed. Its checksum has to say that it is complete.
     const int64_t stamp = versions_.stamp(version);
     const auto refused = refused_.find(version);
     const bool again = refused != refused_.end();
-    if (again && (refused->second.stamp == stamp || !versions_.has_checksum(version))) continue;
+    if (again) {
+      if (!versions_.has_checksum(version)) continue;
+      if (refused->second.stamp != stamp) {
+        const std::lock_guard lock(mutex_);
+        refused->second.stamp = stamp;
+        refused->second.settled = false;
+        continue;
+      }
+      if (refused->second.settled) continue;
+    }
     try {
       swap_in(load_version(version, again || (current_ && options_.scorer.verify)));
       const std::lock_guard lock(mutex_);

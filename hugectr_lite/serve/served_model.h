@@ -99,7 +99,7 @@ class ServedModel {
   // Swaps in the newest version above `above` that is good; false: there is none.
   bool take_newest(const VersionNumber& above);
   bool take_newest() { return take_newest(damaged_.empty() ? current_->number : VersionNumber{}); }
-  // `stamp`: the version's, from before it was loaded.
+  // `stamp`: the version's, from before it was loaded. Logs a reason that is new.
   void refuse(const VersionNumber& version, int64_t stamp, const std::string& reason);
   // Calls check(), and has another version take the place of the current one where it throws.
   void check_current(const std::function<void()>& check);
@@ -118,7 +118,8 @@ class ServedModel {
   std::string damaged_;  // why there is no version to serve
   std::vector<std::unique_ptr<LoadedVersion>> retired_;
   struct Refusal {
-    int64_t stamp;  // of the version's files
+    int64_t stamp;  // of the version's files at the last look
+    bool settled;   // was tried after two looks had found this stamp
     std::string reason;
   };
   std::map<VersionNumber, Refusal> refused_;

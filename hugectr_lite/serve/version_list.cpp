@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/mix.h"
 #include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::serve {
@@ -35,6 +37,30 @@ std::vector<int64_t> numbered_folders(const std::string& folder) {
 bool exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
+}
+
+// Of all that lies in a folder, in whatever order it is listed. A copy may have the time of writing
+// of what it replaces, but not its change time.
+uint64_t stamp_of(const std::string& folder) {
+  const auto entry_stamp = [](const std::string& path) {
+    struct stat status = {};
+    uint64_t stamp = std::hash<std::string>()(path);
+    if (::stat(path.c_str(), &status) != 0) return mix(stamp);
+    for (const auto value :
+         {static_cast<uint64_t>(status.st_ino), static_cast<uint64_t>(status.st_size),
+          static_cast<uint64_t>(status.st_mtim.tv_sec),
+          static_cast<uint64_t>(status.st_mtim.tv_nsec),
+          static_cast<uint64_t>(status.st_ctim.tv_sec),
+          static_cast<uint64_t>(status.st_ctim.tv_nsec)})
+      stamp = mix(stamp + value);
+    return stamp;
+  };
+  uint64_t sum = entry_stamp(folder);
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error))
+    sum += entry_stamp(at->path().string());
+  return sum;
 }
 
 }  // namespace
@@ -92,22 +118,11 @@ bool VersionList::has_checksum(const VersionNumber& number) const {
 }
 
 int64_t VersionList::stamp(const VersionNumber& number) const {
-  // A copy may have the time of writing of what it replaces, but not its change time.
-  const auto changed = [](const std::string& path) {
-    struct stat status = {};
-    if (::stat(path.c_str(), &status) != 0) return uint64_t{0};
-    return status.st_ino + static_cast<uint64_t>(status.st_ctim.tv_sec) * 1'000'000'000 +
-           static_cast<uint64_t>(status.st_ctim.tv_nsec);
-  };
-  const std::string model = model_of(number);
-  uint64_t sum = changed(model);
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(model, error), end; !error && at != end;
-       at.increment(error))
-    sum += changed(at->path().string());
+  uint64_t sum = stamp_of(model_of(number));
   if (number.iteration > 0)
     for (const int64_t iteration : checkpoint::link_iterations(deltas_))
-      if (iteration <= number.iteration) sum += changed(checkpoint::delta_link(deltas_, iteration));
+      if (iteration <= number.iteration)
+        sum += stamp_of(checkpoint::delta_link(deltas_, iteration));
   return static_cast<int64_t>(sum);
 }
 

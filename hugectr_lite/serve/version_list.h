@@ -26,7 +26,7 @@ class VersionList {
   // begins at one of them, or empty.
   VersionList(std::string model, std::string deltas);
 
-  // The newest first. A checkpoint and a delta are complete, as they are renamed into their places.
+  // The newest first. One that was not renamed into its place may still be incomplete.
   [[nodiscard]] std::vector<VersionNumber> list() const;
   // Returns true if others than the first may come.
   [[nodiscard]] bool may_grow() const { return numbered_ || !deltas_.empty(); }
@@ -38,7 +38,7 @@ class VersionList {
   [[nodiscard]] const std::string& deltas() const { return deltas_; }
   // Returns true if loading a version can tell that its weights are complete.
   [[nodiscard]] bool has_checksum(const VersionNumber& number) const;
-  // Differs once a folder that the version consists of was replaced, or anything in the model's.
+  // Differs once a name, a size, a time or a file in the folders that the version consists of does.
   [[nodiscard]] int64_t stamp(const VersionNumber& number) const;
 
  private:

@@ -19,5 +19,19 @@ TEST_CASE("long text is cut between characters") {
   CHECK(in_quotes(std::string(39, 'x') + "ź!") == '"' + std::string(39, 'x') + "ź...\"");
 }
 
+TEST_CASE("what a terminal would act on is escaped in messages, but not their lines") {
+  CHECK(printable("a\x1b[31mb\r\x7f") == "a\\x1b[31mb\\x0d\\x7f");
+  CHECK(printable("one\n\ttwo Łódź") == "one\n\ttwo Łódź");
+  CHECK(printable("\xc2\x9b"
+                  "1m") ==
+        "\\xc2\\x9b"
+        "1m");
+  CHECK(printable("\x9b"
+                  "1m") ==
+        "\\x9b"
+        "1m");
+  CHECK(printable("\xc2\xa0") == "\xc2\xa0");  // a space
+}
+
 }  // namespace
 }  // namespace hlite

@@ -1,5 +1,8 @@
 #include "data_reader/followed_source.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "hugectr_lite/core/error.h"
@@ -91,6 +94,61 @@ TEST_CASE("a file is opened again where a checkpoint was saved", "[threads]") {
                        {"a.bin", "expected 4 batches", "found 3"});
   CHECK_THROWS_AS(folder.follow().reopen("none.bin", 2, 4), Error);
   folder.follow().reopen("none.bin", 4, 4);  // nothing is left of it
+}
+
+TEST_CASE("what is no file is reported once and passed over") {
+  const FolderFixture folder;
+  REQUIRE(mkfifo((folder.dir / "days/a.bin").c_str(), 0600) == 0);
+  std::filesystem::create_directory(folder.dir / "days/b.bin");
+  std::filesystem::create_symlink("nowhere", folder.dir / "days/c.bin");
+  const test::LogCapture log;
+  FollowedSource source = folder.follow();
+  for (int i = 0; i < 2; ++i) CHECK(source.poll().next == Next::kNothing);
+  folder.put("d.bin", 3);
+  CHECK(source.poll().file == "d.bin");
+  for (const char* name : {"a.bin", "b.bin", "c.bin"})
+    CHECK(log.count(std::string(name) + ": expected a file") == 1);
+}
+
+TEST_CASE("a file that is replaced after its turn is reported, also one of the same size",
+          "[threads]") {
+  const FolderFixture folder;
+  folder.put("a.bin", 8);
+  folder.put("b.bin", 8);
+  const test::LogCapture log;
+  FollowedSource source = folder.follow();
+  for (const char* name : {"a.bin", "b.bin"}) {
+    CHECK(source.poll().file == name);
+    source.open(name);
+    source.next();
+  }
+  CHECK(source.poll().next == Next::kNothing);
+  CHECK(log.text().empty());
+  folder.put(".new", 8);
+  std::filesystem::rename(folder.dir / "days/.new", folder.dir / "days/a.bin");
+  for (int i = 0; i < 2; ++i) CHECK(source.poll().next == Next::kNothing);
+  CHECK(log.count("a.bin: it was replaced or written to after it had its turn") == 1);
+  folder.put("b.bin", 9);  // in its place
+  for (int i = 0; i < 2; ++i) CHECK(source.poll().next == Next::kNothing);
+  CHECK(log.count("b.bin: it was replaced or written to after it had its turn") == 1);
+}
+
+TEST_CASE("replaced keys of all files count", "[threads]") {
+  FolderFixture folder;
+  folder.data.key_policy.kind = config::KeyPolicy::kClamp;
+  const size_t width = folder.words.size() / 50;
+  for (size_t last = width - 1; last < folder.words.size(); last += width)
+    folder.words[last] = 1'000'000;  // a key
+  folder.put("a.bin", 8);
+  folder.put("b.bin", 8);
+  FollowedSource source = folder.follow();
+  source.open("a.bin");
+  source.next();
+  const int64_t of_one = source.replaced_keys();
+  CHECK(of_one > 0);
+  source.open("b.bin");
+  source.next();
+  CHECK(source.replaced_keys() == 2 * of_one);
 }
 
 TEST_CASE("what is no folder is not followed") {

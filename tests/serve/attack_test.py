@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
 """What attackers send, by raw sockets: the server goes on, in bounded memory, and its honest clients lose no answer."""
-import json
-import re
 import socket
 import threading
 import time
 import unittest
 
-from running_server import FOREVER, LIMIT, ModelFolder, Server, ask_on, evaluation, in_threads, json_request, json_scores
+from running_server import FOREVER, LIMIT, ModelFolder, Server, ask_on, evaluation, in_threads, json_request, json_scores, peak_memory
 
 INFER = "/v2/models/demo/infer"
 LOAD = "/v2/repository/models/demo/load"
@@ -47,15 +45,6 @@ def send_all(connection, data):
         connection.sendall(data)
     except OSError:  # the server has closed
         pass
-
-
-def peak_memory(server):
-    """In MB, without what a sanitizer takes: None there."""
-    with open(f"/proc/{server.process.pid}/maps", encoding="utf-8") as maps:
-        if re.search(r"lib[at]san", maps.read()):
-            return None
-    with open(f"/proc/{server.process.pid}/status", encoding="utf-8") as status:
-        return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) / 1024
 
 
 class AttackTest(unittest.TestCase):

@@ -224,6 +224,16 @@ class GrpcTest(unittest.TestCase):
                 self.assertIn("expected a whole request within 1000 ms", call.details())
             wait_until(answered, "a call to be answered")  # a busy machine may take a second to send one
 
+    def test_metadata_has_a_limit(self):
+        with GrpcServer() as server, grpc.insecure_channel(server.target) as channel:
+            live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive",
+                                       request_serializer=messages.ServerLiveRequest.SerializeToString,
+                                       response_deserializer=messages.ServerLiveResponse.FromString)
+            self.assertTrue(live(messages.ServerLiveRequest(), metadata=[("x", "a" * 12_000)], timeout=LIMIT).live)
+            with self.assertRaises(grpc.RpcError) as refused:
+                live(messages.ServerLiveRequest(), metadata=[("x", "a" * 20_000)], timeout=LIMIT)
+            self.assertEqual(refused.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+
     def test_sigterm_answers_what_has_begun(self):
         dense, keys, scores = evaluation()
         with GrpcServer("--access-log", *FOREVER) as server:

@@ -78,6 +78,15 @@ def make_text_model():
     run("predict", "--model", "text", "--input", "lines.csv", "--no-label", "--out", "text.npy", "--quiet")
 
 
+def peak_memory(server):
+    """In MB, without what a sanitizer takes: None there."""
+    with open(f"/proc/{server.process.pid}/maps", encoding="utf-8") as maps:
+        if re.search(r"lib[at]san", maps.read()):
+            return None
+    with open(f"/proc/{server.process.pid}/status", encoding="utf-8") as status:
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read())[1]) / 1024
+
+
 def evaluation():
     """(dense, keys, scores) of the samples that `predict` scored."""
     _, dense, keys = samples(333, 2)

@@ -243,6 +243,49 @@ class VersionsTest(unittest.TestCase):
             publish("ck", 5)
             self.wait_for(server, "5")
 
+    def test_a_version_that_is_copied_into_its_place_is_served_once_it_is_whole(self):
+        publish("ck", 1)
+        with Server("--poll-ms", "10", models=("demo=models",)) as server:
+            os.mkdir("models/2")
+            shutil.copyfile("other/manifest.json", "models/2/manifest.json")
+            with open("other/weights.safetensors", "rb") as file:
+                weights = file.read()
+            with open("models/2/weights.safetensors", "wb") as file:
+                file.write(weights[:len(weights) // 2])
+                file.flush()
+                self.wait_for_refusal(server, 2)
+                file.write(weights[len(weights) // 2:])
+            self.wait_for(server, "2")
+
+    def test_a_version_that_stays_damaged_is_named_once(self):
+        publish("ck", 1)
+        publish("ck", 2, flip_a_bit)
+        with Server("--poll-ms", "10", models=("demo=models",)) as server:
+            self.wait_for_refusal(server, 2)
+            self.wait_for(server, "1")
+            os.utime("models/2/weights.safetensors")
+            for version in range(3, 7):  # a poll for each of them, so that 2 has been tried again
+                publish("ck", version, without_weights)
+                self.wait_for_refusal(server, version)
+            _, _, err = server.stop()
+            self.assertEqual(err.count("version 2 is refused"), 1, err)
+
+    def test_a_link_that_is_copied_into_its_place_is_served_once_it_is_whole(self):
+        run("train", "--config", "config.json", "--resume", "ck", "--save", "ck_90", "--save-delta", "training", "--set",
+            "solver.max_iter=90", "--quiet")
+        os.makedirs("chain/0000000090")
+        with open("training/0000000090/delta.safetensors", "rb") as file:
+            delta = file.read()
+        shutil.copyfile("training/0000000090/manifest.json", "chain/0000000090/manifest.json")
+        with open("chain/0000000090/delta.safetensors", "wb") as file:
+            file.write(delta[:len(delta) // 2])
+            file.flush()
+            with Server("--poll-ms", "10", "--deltas", "demo=chain", models=("demo=ck",)) as server:
+                self.wait_for_refusal(server, "1.90")
+                file.write(delta[len(delta) // 2:])
+                file.flush()
+                self.wait_for(server, "1.90")
+
     def test_deltas_of_a_training_are_swapped_in_and_damaged_ones_are_refused(self):
         dense, keys, scores = evaluation()
         of_version = {"1": scores}

@@ -53,6 +53,8 @@ struct Server final : ::grpc::CallbackGenericService {
 
 namespace {
 
+constexpr int kMaxMetadata = 16 << 10;  // bytes of a call's headers
+constexpr int kMaxStreams = 128;        // calls at a time on one connection
 constexpr std::string_view kService = "/inference.GRPCInferenceService/";
 constexpr struct {
   std::string_view name;
@@ -376,6 +378,9 @@ Server* start(const Options* options) noexcept {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(options->idle_ms));
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              milliseconds(options->request_ms));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadata);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
   server->server = builder.BuildAndStart();
   if (!server->server || server->port == 0) return nullptr;
   server->watcher = std::thread([self = server.get()] { self->watch(); });
