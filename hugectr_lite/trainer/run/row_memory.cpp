@@ -7,6 +7,7 @@
 
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/comm/mpi_plugin.h"
+#include "hugectr_lite/comm/thread_communicator.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
@@ -44,9 +45,15 @@ MemoryOfRun run_of(const RowMemorySetup& s, const Model& model) {
 
 // The least of all processes' numbers, number by number. Collective if there are other processes.
 void take_least(const RowMemorySetup& s, std::span<int64_t> own) {
-  if (!s.ranks.world || s.ranks.ranks() == 1) return;
-  const auto all =
-      comm::gather_lists(s.ranks, std::vector<int64_t>(own.begin(), own.end()), comm::kEveryRank);
+  if (s.process.empty() || s.ranks.ranks() == 1) return;
+  std::vector<int64_t> all;
+  comm::run_ranks(s.process, [&](comm::Communicator& world) {
+    const comm::RankContext rank{
+        .rank = world.rank(), .topology = s.ranks.topology, .world = &world};
+    auto found =
+        comm::gather_lists(rank, std::vector<int64_t>(own.begin(), own.end()), comm::kEveryRank);
+    if (world.rank() == s.ranks.rank) all = std::move(found);
+  });
   for (size_t i = 0; i < all.size(); ++i)
     own[i % own.size()] = std::min(own[i % own.size()], all[i]);
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,8 +27,9 @@ struct RowMemorySetup {
   std::vector<LayerPlacement> placements = {};
   int threads = 1;                     // per rank
   const cuda::Backend* gpu = nullptr;  // for the current device; null: the CPU
-  // This process's first rank; with world if there are other processes.
-  comm::RankContext ranks = {};
+  comm::RankContext ranks = {};        // this process's first rank, without world
+  // All ranks of this process, if there are other processes: what is collective is so for each.
+  std::span<const std::unique_ptr<comm::Communicator>> process = {};
 };
 
 // The memory available for a run: the minimum over all machines and GPUs that it uses.

@@ -107,15 +107,17 @@ int run_training(const config::TrainConfig& config, const Options& options,
   RowMemoryDecision memory;
   try {
     placements = make_placements(config, *topology, /*read_data=*/true);
-    const comm::RankContext first{.rank = ranks[0]->rank(),
-                                  .topology = topology,
-                                  .world = comm::under_mpirun() ? ranks[0].get() : nullptr};
-    memory = require_memory({.config = config,
-                             .options = options,
-                             .placements = placements,
-                             .threads = threads,
-                             .gpu = current_gpu(config, gpu, first),
-                             .ranks = first});
+    const comm::RankContext first{.rank = ranks[0]->rank(), .topology = topology};
+    memory =
+        require_memory({.config = config,
+                        .options = options,
+                        .placements = placements,
+                        .threads = threads,
+                        .gpu = current_gpu(config, gpu, first),
+                        .ranks = first,
+                        .process = comm::under_mpirun()
+                                       ? std::span<const std::unique_ptr<comm::Communicator>>(ranks)
+                                       : std::span<const std::unique_ptr<comm::Communicator>>()});
   } catch (const std::exception& e) {
     if (comm::under_mpirun()) ranks[0]->abort(e.what());
     throw;
