@@ -47,6 +47,8 @@ Outcome outcome_of(std::string_view bytes, size_t piece) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 1) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  if (outcome_of(bytes, size) != outcome_of(bytes, 1 + data[0] % 16)) std::abort();
+  // What is refused in one piece may be waited for in others, but no cut makes another request.
+  const Outcome one = outcome_of(bytes, size), cut = outcome_of(bytes, 1 + data[0] % 16);
+  if ((one.whole || cut.whole) && one != cut) std::abort();
   return 0;
 }
