@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::serve {
 
@@ -52,7 +53,7 @@ size_t HttpParser::read(std::string_view bytes) {
     taken_ += n;
     if (refusal_) break;
     const bool waits = code == http::error::need_more;
-    check_framing(waits ? bytes.size() - taken : 0);
+    check_framing(waits ? bytes.size() - taken : 0, waits);
     if (waits) break;
     if (code) fail(code, 400, "expected an HTTP/1.1 request, found one with a " + code.message());
   }
@@ -60,8 +61,9 @@ size_t HttpParser::read(std::string_view bytes) {
 }
 
 // Of what is no body: one limit for everything, wherever in the request it comes.
-void HttpParser::check_framing(size_t waiting) {
-  const uint64_t most = max_header_ + body_.size() + kChunkLine * chunks_;
+void HttpParser::check_framing(size_t waiting, bool waits) {
+  // The last chunk is seen with all of its trailers.
+  const uint64_t most = max_header_ + body_.size() + kChunkLine * (chunks_ + (waits ? 1 : 0));
   Code ignored;
   if (!refusal_ && taken_ + waiting > most)
     fail(ignored, 431,
@@ -77,15 +79,14 @@ void HttpParser::end() {
 
 void HttpParser::admit(int64_t max_body) {
   max_body_ = static_cast<uint64_t>(max_body);
-  const auto length = content_length();
   Code ignored;
-  if (!length) return;
-  if (*length > max_body_)
+  if (!length_) return;
+  if (*length_ > max_body_)
     return fail(ignored, 413,
                 fmt::format("expected a body of at most {} bytes, found Content-Length: {}",
-                            max_body_, *length));
+                            max_body_, *length_));
   // It would be refused later, but more would have been sent in vain.
-  if (!lease_.has_room_for(static_cast<int64_t>(*length)))
+  if (!lease_.has_room_for(static_cast<int64_t>(*length_)))
     fail(ignored, 503, "the memory for bodies of requests is in use");
 }
 
@@ -118,7 +119,10 @@ void HttpParser::on_field_impl(Field, Text name, Text value, Code& code) {
   if (known->to != nullptr) {
     head_.*known->to = view_of(value);
   } else if (known->name == "Content-Length") {
-    if (!std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    const bool digits =
+        std::all_of(value.begin(), value.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (digits) length_ = parse_number<uint64_t>(view_of(value));
+    if (!length_)
       fail(code, 400,
            "Content-Length: expected a number of bytes, found " + in_quotes(view_of(value)));
   } else if (known->name == "Transfer-Encoding") {
@@ -140,8 +144,7 @@ size_t HttpParser::on_body_impl(Text piece, Code& code) {
   // Memory that is not written to is none: of a length that is known the most is reserved ahead,
   // so that little is copied.
   if (body_.capacity() < wanted) {
-    const auto length = content_length();
-    body_.reserve(length ? std::min<size_t>(8 * wanted, *length + kBodyPadding) : 2 * wanted);
+    body_.reserve(length_ ? std::min<size_t>(8 * wanted, *length_ + kBodyPadding) : 2 * wanted);
   }
   body_.append(piece.data(), piece.size());
   return piece.size();

@@ -33,7 +33,7 @@ class HttpParser final : private boost::beast::http::basic_parser<true> {
   [[nodiscard]] bool is_whole() const { return is_done(); }
   // Bytes of the body that are still to come, where the head has its length; else 0.
   [[nodiscard]] uint64_t body_to_come() const {
-    return has_head() ? content_length_remaining().value_or(0) : 0;
+    return has_head() && length_ ? *length_ - body_.size() : 0;
   }
   // What is wrong with the request.
   [[nodiscard]] std::optional<HttpAnswer>& refusal() { return refusal_; }
@@ -63,13 +63,14 @@ class HttpParser final : private boost::beast::http::basic_parser<true> {
   void on_finish_impl(Code&) override {}
   // Ends the reading with that answer.
   void fail(Code& code, int status, const std::string& message);
-  void check_framing(size_t waiting);
+  void check_framing(size_t waiting, bool waits);
 
   const uint32_t max_header_;
   BodyLease lease_;
   HttpHead head_;
   std::string body_;
   std::optional<HttpAnswer> refusal_;
+  std::optional<uint64_t> length_;  // Content-Length
   uint64_t max_body_ = 0;
   uint64_t taken_ = 0, chunks_ = 0;
   unsigned version_ = 11, seen_ = 0;  // fields, as bits
