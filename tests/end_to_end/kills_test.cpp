@@ -92,7 +92,8 @@ void check_kills(const std::string& outputs, const std::string& before, const Co
 
 }  // namespace
 
-TEST_CASE("a training that was killed while it saves ends the same when it is given again") {
+TEST_CASE("a training that was killed while it saves ends the same when it is given again",
+          "[no-asan][no-tsan]") {
   const SmallRun run;
   const std::string outputs = run / "outputs", before = run / "before";
   fs::create_directory(before);
@@ -107,7 +108,8 @@ TEST_CASE("a training that was killed while it saves ends the same when it is gi
               16);
 }
 
-TEST_CASE("a preparation of folds that was killed ends the same when it is given again") {
+TEST_CASE("a preparation of folds that was killed ends the same when it is given again",
+          "[no-asan][no-tsan]") {
   const TemporaryDirectory folder;
   fs::create_directory(folder / "before");
   std::string rows = "label,x,a\n";
@@ -119,7 +121,8 @@ TEST_CASE("a preparation of folds that was killed ends the same when it is given
               16);
 }
 
-TEST_CASE("a preparation of Criteo's lines that was killed ends the same when it is given again") {
+TEST_CASE("a preparation of Criteo's lines that was killed ends the same when it is given again",
+          "[no-asan][no-tsan]") {
   const TemporaryDirectory folder;
   fs::create_directory(folder / "before");
   REQUIRE(
@@ -131,7 +134,8 @@ TEST_CASE("a preparation of Criteo's lines that was killed ends the same when it
               12);
 }
 
-TEST_CASE("what a killed prediction leaves of joined weights is nobody else's to read") {
+TEST_CASE("what a killed prediction leaves of joined weights is nobody else's to read",
+          "[no-asan][no-tsan]") {
   const SmallRun run;
   fs::create_directory(run / "temporary");
   REQUIRE(run.train({"--quiet", "--save", run / "day1", "--set", "solver.max_iter=20"}).code == 0);

@@ -354,17 +354,28 @@ std::string HtmlReport::machine_section() const {
   return "<dl>\n" + text + "</dl>\n";
 }
 
-// A list for each name of the metrics file: {"iter":[10,20],"loss":[0.5,0.4],...}
+// A list for each name of the metrics file: {"iter":[10,20],"loss":[0.5,0.4],...}. A line that lacks
+// a name, as replaced_share where no key was replaced, has null.
 static std::string columns_text(
     const std::vector<std::pair<int64_t, std::vector<NamedNumber>>>& lines) {
+  std::vector<std::string> names;
+  for (const auto& line : lines)
+    for (const NamedNumber& number : line.second)
+      if (std::find(names.begin(), names.end(), number.name) == names.end())
+        names.push_back(number.name);
   std::string text = "\"iter\":[";
   for (const auto& line : lines)
     text += fmt::format("{}{}", &line == &lines[0] ? "" : ",", line.first);
   text += "]";
-  for (size_t i = 0; !lines.empty() && i < lines[0].second.size(); ++i) {
-    text += fmt::format(",\n\"{}\":[", lines[0].second[i].name);
-    for (const auto& line : lines)
-      text += (&line == &lines[0] ? "" : ",") + json_number(line.second[i].value);
+  for (const std::string& name : names) {
+    text += fmt::format(",\n\"{}\":[", name);
+    for (const auto& line : lines) {
+      const auto found =
+          std::find_if(line.second.begin(), line.second.end(),
+                       [&](const NamedNumber& number) { return number.name == name; });
+      text += (&line == &lines[0] ? "" : ",") +
+              json_number(found == line.second.end() ? std::nullopt : found->value);
+    }
     text += "]";
   }
   return "{" + text + "}";
