@@ -98,7 +98,7 @@ TEST_CASE("with --force all of it is replaced, once the new preparation is compl
   CriteoPrepOptions alone = folder.second(false);
   alone.output.folder = folder / "alone";
   criteo_prep(alone);
-  CHECK(after.size() == 3);
+  CHECK(after.size() == 4);  // with .complete
   for (const auto& [name, text] : after) CHECK(text == test::read_text(folder / "alone/" + name));
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("with --force an unfinished preparation of other options is replaced, 
   check_contains(message_of<ConfigError>([&] { criteo_prep(folder.second(false)); }),
                  {"unfinished run of other options"});
   criteo_prep(folder.second(true));
-  CHECK(folder.files().size() == 3);
+  CHECK(folder.files().size() == 4);
 }
 
 TEST_CASE("a run that was stopped while files got their names goes on, and no other does",
