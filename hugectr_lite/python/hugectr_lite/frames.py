@@ -57,7 +57,7 @@ def _split(table, what):
     if isinstance(table, dict):
         return list(table), list(table.values())
     if hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
-        return list(table.columns), [table.iloc[:, i] for i in range(table.shape[1])]
+        return list(table.columns), [column for _, column in table.items()]
     if hasattr(table, "get_columns"):  # polars
         return list(table.columns), table.get_columns()
     if hasattr(table, "column_names"):  # pyarrow
@@ -182,11 +182,16 @@ def _values(values):
             return np.full(len(codes), None, object), codes < 0, True
         return categories[codes], (codes < 0) | missing[codes], True
     if hasattr(values, "isna") and hasattr(values, "to_numpy"):  # pandas
-        missing, kind = values.isna().to_numpy(), getattr(values.dtype, "kind", "O")
+        kind = getattr(values.dtype, "kind", "O")
+        if isinstance(values.dtype, np.dtype) and kind in "iubf":
+            return _of_numpy(values.to_numpy())
+        if hasattr(values, "array"):  # a Series, whose own methods take ten times as long for a row
+            values = values.array
+        missing = np.asarray(values.isna())
         if kind == "f":
             return values.to_numpy(dtype=_float_of(values.dtype), na_value=np.nan), missing, False
         if kind not in "iubmM":
-            return values.astype(object).to_numpy(), missing, False
+            return np.asarray(values, object), missing, False
         if missing.any() and kind in "iub":
             values = values.fillna(kind != "b" and 0)
         return values.to_numpy(dtype=np.bool_) if kind == "b" else values.to_numpy(), missing, False
@@ -214,6 +219,10 @@ def _values(values):
     array = np.asarray(values)
     if array.dtype.kind in "US" and not hasattr(values, "dtype"):
         array = _objects(values)
+    return _of_numpy(array)
+
+
+def _of_numpy(array):
     if array.dtype.kind == "f":
         return array, np.isnan(array), False
     if array.dtype.kind == "M":
