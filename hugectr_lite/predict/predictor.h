@@ -59,6 +59,7 @@ class Predictor {
   [[nodiscard]] int64_t tasks() const { return model_.layers().network->tasks(); }
   [[nodiscard]] std::span<const int64_t> slot_rows() const { return model_.layers().slot_rows; }
   [[nodiscard]] ThreadPool& pool() { return pool_; }
+  [[nodiscard]] const trainer::Model& model() const { return model_; }
 
  private:
   // `source`: a file of weights, those of the chain of deltas, or the model itself.

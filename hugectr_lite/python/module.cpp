@@ -188,6 +188,37 @@ class PyEvents : public trainer::RunRecord {
   py::list events_;
 };
 
+// The weights of a model as arrays by name: views into its own memory, which `owner` keeps, or
+// copies from a GPU or of 16 bits.
+py::dict arrays_of(const trainer::Model& model, const py::object& owner) {
+  py::dict arrays;
+  for (const TensorRef& t : trainer::weights_of(model)) {
+    OutputArray array{.shape = {t.shape.begin(), t.shape.end()}};
+    if (t.data != nullptr && t.dtype == DType::kF32) {
+      array.data = t.data;
+      array.owner = owner;
+    } else {
+      array.values.resize(static_cast<size_t>(t.size()));
+      array.is_uint32 = t.dtype == DType::kU32;
+      t.get(0, array.values);
+    }
+    arrays[t.name.c_str()] = std::move(array);
+  }
+  return arrays;
+}
+
+// (layer, name of the table, key column) of every slot of every embedding layer.
+py::list slots_of(const trainer::Model& model) {
+  py::list slots;
+  for (const auto& layer : model.layers().embeddings) {
+    const embedding::SlotLayout& layout = layer->layout();
+    for (int64_t s = 0; s < layout.slots(); ++s)
+      slots.append(py::make_tuple(layer->name(), layout.table_of[static_cast<size_t>(s)],
+                                  layout.first_slot + s));
+  }
+  return slots;
+}
+
 class PyTrainer : OneAtATime {
  public:
   PyTrainer(const ConfigText& config, const Changes& changes, trainer::Options options)
@@ -230,6 +261,9 @@ class PyTrainer : OneAtATime {
     if (reason == trainer::EndReason::kInterrupted) raise_keyboard_interrupt();
     return {events_->take(), !reason};
   }
+  // Before finish(), in place of advance().
+  void stop() { loop_->stop(); }
+  [[nodiscard]] double train_loss() const { return loop_->train_loss(); }
   py::list finish() {
     {
       const Inside inside(*this);
@@ -314,17 +348,12 @@ class PyTrainer : OneAtATime {
           step, scheduled);
     rates.set_scale(static_cast<float>(rate / scheduled));
   }
-  // (layer, name of the table, first key column, rows) of every slot of every embedding layer.
-  py::list embedding_slots() {
-    py::list slots;
-    for (const auto& layer : trainer_->model().layers().embeddings) {
-      const embedding::SlotLayout& layout = layer->layout();
-      for (int64_t s = 0; s < layout.slots(); ++s)
-        slots.append(py::make_tuple(layer->name(), layout.table_of[static_cast<size_t>(s)],
-                                    layout.first_slot + s));
-    }
-    return slots;
+  // The config's rates, whatever evaluations have made of them.
+  void restart_rates() {
+    const Inside inside(*this);
+    trainer_->model().rates().set_scale(1);
   }
+  py::list embedding_slots() { return slots_of(trainer_->model()); }
   // The place of the training data's manifest, and the names of its key columns; empty: none.
   std::pair<std::string, std::vector<std::string>> prepared() {
     if (options_.without_data) return {};
@@ -367,23 +396,7 @@ class PyTrainer : OneAtATime {
     const Inside inside(*this);
     return trainer_->learning_rate();
   }
-  // Arrays by name: views into the model's own memory, or copies from a GPU or of 16 bits.
-  py::dict weights(const py::object& self) {
-    py::dict arrays;
-    for (const TensorRef& t : trainer::weights_of(trainer_->model())) {
-      OutputArray array{.shape = {t.shape.begin(), t.shape.end()}};
-      if (t.data != nullptr && t.dtype == DType::kF32) {
-        array.data = t.data;
-        array.owner = self;
-      } else {
-        array.values.resize(static_cast<size_t>(t.size()));
-        array.is_uint32 = t.dtype == DType::kU32;
-        t.get(0, array.values);
-      }
-      arrays[t.name.c_str()] = std::move(array);
-    }
-    return arrays;
-  }
+  py::dict weights(const py::object& self) { return arrays_of(trainer_->model(), self); }
   [[nodiscard]] trainer::Trainer& trainer() { return *trainer_; }
   [[nodiscard]] int64_t batch_size() const { return config_->solver.batchsize; }
 
@@ -424,20 +437,25 @@ class PyPredictor : OneAtATime {
         [&](const auto& batch, auto& outputs) { predictor_->run(batch, outputs); },
         [&](float logit) { return predictor_->score_of(logit); });
   }
-  // `folder`: what csv_prep or criteo_prep wrote, or "" for the checkpoint's own; it may be removed
-  // afterwards. Returns its place.
-  std::string open_preparation(const std::string& folder, bool has_label) {
-    const Inside inside(*this);
+  // The place of what csv_prep or criteo_prep wrote: `folder`, or "" for the checkpoint's own.
+  [[nodiscard]] std::string preparation_folder(const std::string& folder) const {
     const std::string place = folder.empty() ? checkpoint::preparation_in(model_) : folder;
     if (place.empty())
       raise<ConfigError>(
           "{}: expected a checkpoint with its preparation (train --with-preparation), or prepared; "
           "found neither",
           model_);
+    const std::string path = place + "/manifest.json";
+    data::check_same_data(identity_, model_, data::Manifest::read(path).identity(), path,
+                          data::OtherData::kRefuse);
+    return place;
+  }
+  // `folder` may be removed afterwards. Returns its place.
+  std::string open_preparation(const std::string& folder, bool has_label) {
+    const Inside inside(*this);
+    const std::string place = preparation_folder(folder);
     auto found = std::make_unique<tools::Preparation>(
         place, has_label ? tools::Labels::kThere : tools::Labels::kAbsent);
-    data::check_same_data(identity_, model_, found->manifest().identity(), found->path(),
-                          data::OtherData::kRefuse);
     preparation_ = std::move(found);
     return place;
   }
@@ -477,6 +495,8 @@ class PyPredictor : OneAtATime {
     return py::make_tuple(std::move(scores), std::move(unknown.missing),
                           std::move(unknown.unknown));
   }
+  py::dict weights(const py::object& self) { return arrays_of(predictor_->model(), self); }
+  py::list embedding_slots() { return slots_of(predictor_->model()); }
   std::vector<std::string> key_columns() { return batches_.columns(); }
   // {array: names of its columns} where the training data's manifest had them.
   [[nodiscard]] std::map<std::string, std::vector<std::string>> column_names() const {
@@ -519,7 +539,7 @@ void define_trainer(py::module_& module) {
       .def(py::init([](const std::string& path, const std::string& text, const Changes& changes,
                        const std::string& device, int threads, const std::string& init,
                        const std::string& resume, bool without_data, bool allow_other_data,
-                       bool with_preparation) {
+                       bool with_preparation, bool grow) {
         trainer::Options options = options_of(path, changes, device, threads);
         if (!init.empty() && !resume.empty())
           raise<ConfigError>("expected init or resume, found both: \"{}\" and \"{}\"", init,
@@ -529,6 +549,9 @@ void define_trainer(py::module_& module) {
         options.without_data = without_data;
         options.allow_other_data = allow_other_data;
         options.with_preparation = with_preparation;
+        if (grow && resume.empty())
+          raise<ConfigError>("grow: expected resume, a checkpoint to go on from, found none");
+        options.grow = options.from_start = grow;
         return std::make_unique<PyTrainer>(ConfigText{path, text}, changes, std::move(options));
       }))
       .def("step", &PyTrainer::step)
@@ -536,6 +559,8 @@ void define_trainer(py::module_& module) {
       .def("evaluate", &PyTrainer::evaluate)
       .def("begin", &PyTrainer::begin)
       .def("advance", &PyTrainer::advance)
+      .def("stop", &PyTrainer::stop)
+      .def_property_readonly("train_loss", &PyTrainer::train_loss)
       .def("finish", &PyTrainer::finish)
       .def("predict", &PyTrainer::predict)
       .def_property_readonly("key_columns", &PyTrainer::key_columns)
@@ -546,6 +571,7 @@ void define_trainer(py::module_& module) {
       .def("export_weights", &PyTrainer::export_weights)
       .def_property_readonly("batch_loss", &PyTrainer::batch_loss)
       .def_property("learning_rate", &PyTrainer::learning_rate, &PyTrainer::set_learning_rate)
+      .def("restart_rates", &PyTrainer::restart_rates)
       .def("take_evaluation", &PyTrainer::take_evaluation)
       .def("use_best", &PyTrainer::use_best)
       .def_property_readonly("predicts_values", &PyTrainer::predicts_values)
@@ -569,6 +595,10 @@ void define_prediction(py::module_& module) {
       }))
       .def("predict", &PyPredictor::predict)
       .def("open_preparation", &PyPredictor::open_preparation)
+      .def("preparation_folder", &PyPredictor::preparation_folder)
+      .def("weights",
+           [](const py::object& self) { return self.cast<PyPredictor&>().weights(self); })
+      .def_property_readonly("embedding_slots", &PyPredictor::embedding_slots)
       .def_property_readonly("table_inputs", &PyPredictor::table_inputs)
       .def_property_readonly("table_width", &PyPredictor::table_width)
       .def("predict_table", &PyPredictor::predict_table)

@@ -84,9 +84,11 @@ std::pair<int64_t, std::vector<std::string>> categories_of(const std::string& fo
   std::vector<std::string> texts;
   const std::string name = config::to_string(config::member(columns[slot], "vocabulary"));
   if (name.ends_with(".npy")) {
-    tools::read_vocabulary(folder, columns[slot], 0,
+    const auto options = config::JsonNode::parse(m.options_json, path);
+    const bool has_other = config::to_integer(config::member(options, "min_count")) > 0;
+    tools::read_vocabulary(folder, columns[slot], has_other ? 1 : 0,
                            [&](uint64_t key) { texts.push_back(fmt::format("{:08x}", key)); });
-    return {0, std::move(texts)};
+    return {has_other ? 1 : 0, std::move(texts)};
   }
   tools::InputFile file(folder + "/" + name);
   tools::LineBlock block;
@@ -107,15 +109,18 @@ void define_prepared_data(py::module_& module) {
   module.def(
       "csv_prep",
       [](const std::string& schema, const std::string& train, const std::string& val,
-         const std::string& out, int64_t min_count, const std::string& model, int threads) {
+         const std::string& out, int64_t min_count, const std::string& model, int threads,
+         const std::string& continue_from) {
         tools::CsvPrepOptions options{.schema = schema, .train = {train}, .min_count = min_count};
+        options.continue_from = continue_from;
         if (!val.empty()) options.val = {val};
         options.output.folder = out;
         options.output.config_of = model;
         options.run.threads = threads;
         prepare_csv(std::move(options));
       },
-      "schema"_a, "train"_a, "val"_a, "out"_a, "min_count"_a, "model"_a, "threads"_a);
+      "schema"_a, "train"_a, "val"_a, "out"_a, "min_count"_a, "model"_a, "threads"_a,
+      "continue_from"_a);
   module.def("categories", &categories_of);
   module.def("csv_inputs", [](const std::string& schema) {
     return inputs_of(tools::CsvSchema::parse(config::JsonNode::parse(schema, "schema")), {});

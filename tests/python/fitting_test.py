@@ -85,6 +85,22 @@ class FittingTest(unittest.TestCase):
         self.assertEqual(trainer.evaluate(*self.held_out)["loss"], losses[best])
         self.assertAlmostEqual(hl.auc(self.held_out[0], trainer.predict(*self.held_out[1:])), areas[best], places=12)
 
+    def test_a_callback_ends_training_and_the_best_weights_come_back(self):
+        records = []
+
+        def third(record):
+            records.append(record)
+            return len(records) == 3
+
+        trainer = hl.Trainer(early_stopping(learning_rate=0.02), arrays=True)
+        events = trainer.fit(*self.samples, epochs=100, eval_set=self.held_out, callbacks=[third])
+        found = [event for event in events if event["event"] == "eval"]
+        trained = [event["loss"] for event in events if event["event"] == "train"]
+        self.assertEqual(records, [{**event, "train_loss": loss} for event, loss in zip(found, trained)])
+        losses = [event["loss"] for event in found]
+        self.assertEqual(len(losses), 3)
+        self.assertEqual(trainer.evaluate(*self.held_out)["loss"], min(losses))
+
     def test_evaluates_arrays_as_the_file_with_the_same_samples(self):
         trainer = hl.Trainer("config.json")
         list(trainer.train(30))
@@ -275,10 +291,27 @@ class PreparedTest(unittest.TestCase):
         self.assertEqual(tokens[1:], [city for city in seen if self.city.count(city) > 1])
         np.testing.assert_array_equal(vectors, trainer.weights["embedding.table_0"])
         self.assertEqual(trainer.embeddings("seen", layer="embedding")[0][1:], list(dict.fromkeys(self.seen)))
+        predictor = hl.Predictor("model", threads=1)
+        texts, rows = predictor.embeddings("city")
+        self.assertEqual((texts.dtype, rows.dtype), (object, np.float32))
+        self.assertEqual(texts.tolist(), tokens[1:])
+        np.testing.assert_array_equal(rows, vectors[1:])
+        with self.assertRaisesRegex(hl.ConfigError, "embeddings: expected a column .city, seen., found 'town'"):
+            predictor.embeddings("town")
         with self.assertRaisesRegex(hl.ConfigError, "embeddings: expected a column .city, seen., found 'town'"):
             trainer.embeddings("town")
         with self.assertRaisesRegex(hl.ConfigError, "expected one layer that looks up city, found none"):
             trainer.embeddings("city", layer="other")
+
+    def test_grow_reads_data_from_their_start_even_if_they_are_the_same(self):
+        self.prepare(self.named(), header=True)
+        trainer = self.train()
+        again = hl.Trainer("data/deepfm.json", set={"solver.num_epochs": 1}, resume="model", grow=True, threads=1)
+        self.assertEqual(again.iteration, trainer.iteration)
+        list(again.train())
+        self.assertEqual(again.iteration, 2 * trainer.iteration)
+        with self.assertRaisesRegex(hl.ConfigError, "grow: expected resume, a checkpoint to go on from, found none"):
+            hl.Trainer("data/deepfm.json", grow=True)
 
     def test_embeddings_of_a_shared_vocabulary_and_of_a_hash_table(self):
         self.prepare(self.named(vocabulary="place"), header=True)
@@ -293,11 +326,17 @@ class PreparedTest(unittest.TestCase):
         changed["optimizer"]["update_type"] = "Local"
         with open("data/hashed.json", "w", encoding="utf-8") as file:
             json.dump(changed, file)
-        hashed = hl.Trainer("data/hashed.json", threads=1)
+        hashed = hl.Trainer("data/hashed.json", threads=1, with_preparation=True)
         list(hashed.train(40))  # an epoch
         tokens, vectors = hashed.embeddings("city")
         self.assertEqual(len(tokens), len(vectors))
         self.assertEqual(set(tokens), {None, *CITIES})
+        hashed.save("hashed")
+        texts, rows = hl.Predictor("hashed", "data/hashed.json", threads=1).embeddings("city")
+        self.assertEqual(len(texts), len(set(texts)))
+        self.assertEqual(set(texts), set(CITIES))
+        for text, row in zip(texts, rows):
+            np.testing.assert_array_equal(row, vectors[tokens.index(text)])
 
     def test_embeddings_of_criteo_s_tokens(self):
         random = np.random.default_rng(2)
@@ -309,6 +348,7 @@ class PreparedTest(unittest.TestCase):
             "--write-config", "dcn")
         trainer = hl.Trainer("data/dcn.json", threads=1)
         tokens, vectors = trainer.embeddings("C1")
+        self.assertIsNone(tokens[0])
         self.assertEqual(set(tokens[1:]), {f"0000{i}abc" for i in range(1, 5)})
         self.assertEqual(len(vectors), 5)
 

@@ -167,6 +167,28 @@ class ModuleTest(unittest.TestCase):
         self.assertAlmostEqual(trainer.evaluate()["replaced_share"], evaluation)
         self.assertNotIn("replaced_share", hl.Trainer("config.json").evaluate())
 
+    def test_a_callback_sees_evaluations_and_ends_training_with_the_best_weights(self):
+        watched = config(max_iter=200, eval_interval=10, display=5, lr_plateau={"patience": 1}, early_stop={"patience": 100})
+        whole = [e for e in hl.Trainer(watched, threads=1).train() if e["event"] == "eval"]
+        records, timed = [], ("seconds",)
+
+        def fourth(record):
+            records.append(record)
+            return len(records) == 4
+
+        trainer = hl.Trainer(watched, threads=1)
+        events = list(trainer.train(callbacks=[lambda record: None, fourth]))
+        self.assertEqual(trainer.iteration, 40)
+        known = lambda e: {k: v for k, v in e.items() if k not in timed}  # noqa: E731
+        self.assertEqual([known(e) for e in events if e["event"] == "eval"], [known(e) for e in whole[:4]])
+        displayed = [e["loss"] for e in events if e["event"] == "train" and e["iter"] % 10 == 0]
+        self.assertEqual([r.pop("train_loss") for r in records], displayed)
+        self.assertEqual([known(r) for r in records], [known(e) for e in whole[:4]])
+        best = max(whole[:4], key=lambda e: e["auc"])
+        self.assertEqual(known(trainer.evaluate()), {k: v for k, v in known(best).items() if k not in ("event", "iter")})
+        # It goes on where it was, from the last weights.
+        self.assertEqual([known(e) for e in trainer.train(10) if e["event"] == "eval"], [known(whole[4])])
+
     def test_a_run_that_was_stopped_early_is_over(self):
         stopped = config(eval_interval=10, early_stop={"patience": 1, "min_delta": 0.9})
         trainer = hl.Trainer(stopped)

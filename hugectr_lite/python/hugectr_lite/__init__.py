@@ -10,6 +10,7 @@
     scores = hl.Predictor("checkpoint").predict(dense, keys)
 
     model = hl.Classifier("dcnv2").fit(frame, label)     # a scikit-learn estimator, of DataFrames with text columns
+    model = hl.Regressor("dcnv2").fit(frame, number)
 
 A config is a path or a dict of the same form. Errors are hl.ConfigError, hl.DataError and hl.DeviceError, all of them
 hl.Error, with the words that `train` prints. One rank of one process: several are `train`'s own business. Samples are
@@ -35,15 +36,19 @@ from . import prepared as _prepared  # noqa: E402
 from ._native import ConfigError, DataError, DeviceError, Error, __version__  # noqa: E402
 from .progress import Progress  # noqa: E402
 
-__all__ = ["Classifier", "ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Trainer", "__version__", "auc",
-           "check", "models"]
+__all__ = ["Classifier", "ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Regressor", "Trainer", "__version__",
+           "auc", "check", "models"]
 
 
 def __getattr__(name):
-    """Classifier is imported when it is first used, because it imports scikit-learn where that is installed."""
+    """Classifier and Regressor are imported when they are first used, because they import scikit-learn where that is
+    installed."""
     if name == "Classifier":
         from .classifier import Classifier
         return Classifier
+    if name == "Regressor":
+        from .regressor import Regressor
+        return Regressor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
@@ -115,16 +120,17 @@ def auc(label, score, sample_weight=None):
 class Trainer:
     """Trains the model of a config, iteration by iteration.
 
-    init: exported weights, or a checkpoint, to start from; resume: a checkpoint to go on from. arrays: the config's files are not opened,
+    init: exported weights, or a checkpoint, to start from; resume: a checkpoint to go on from; grow: with data that may
+    continue those of the checkpoint, as `train --grow`, from their start even if they are the same. arrays: the config's files are not opened,
     all samples come by step(label, dense, keys). allow_other_data: data that were prepared otherwise than the model's are
     warned of, not refused. with_preparation: checkpoints hold the vocabularies and transforms that scoring text takes. The
     bits are those of `train` with the same config and threads.
     """
 
     def __init__(self, config, *, set=None, device="auto", threads=0, init=None, resume=None, arrays=False,
-                 allow_other_data=False, with_preparation=False):
+                 allow_other_data=False, with_preparation=False, grow=False):
         self._trainer = _native.Trainer(*_config(config), _changes(set), device, threads, _path_or_none(init),
-                                        _path_or_none(resume), arrays, allow_other_data, with_preparation)
+                                        _path_or_none(resume), arrays, allow_other_data, with_preparation, grow)
         self._columns = {}
 
     def step(self, label=None, dense=None, keys=None, *, sample_weight=None):
@@ -143,12 +149,14 @@ class Trainer:
                                            None if sample_weight is None else arrays.weights(sample_weight))
             arrays.warn_if_unknown(self._trainer, *counts)
 
-    def train(self, iterations=None, *, progress=False):
+    def train(self, iterations=None, *, progress=False, callbacks=None):
         """Trains `iterations`, or as many as the config has left, and yields a dict every solver.display iterations
         ("event": "train", iter, loss, batch_loss, lr, samples_per_s, wait_share) and after every evaluation ("event":
         "eval", iter, and what evaluate() returns), with the names and values of `train --metrics`. As in `train`,
         evaluations may lower learning rates or end training; at the end the best weights come back and test_source is
-        evaluated ("event": "test"). progress: a bar, in a notebook or on a terminal."""
+        evaluated ("event": "test"). progress: a bar, in a notebook or on a terminal. callbacks: functions that get a copy of
+        each "eval" dict and in it "train_loss", the mean loss of the samples since the "train" dict before this iteration. If
+        one returns True, training ends as solver.early_stop ends it, and its best weights come back."""
         if iterations is not None and iterations < 0:
             raise ValueError(f"iterations: expected 0 or more, found {iterations}")
         native, first, more = self._trainer, self.iteration, True
@@ -160,20 +168,24 @@ class Trainer:
                 if bar is not None:
                     bar.update(event["iter"] - first, event)
                 yield event
+                if event["event"] == "eval" and fitting.end_early(callbacks, event, native.train_loss):
+                    native.stop()
+                    more = False
         yield from native.finish()
         if bar is not None:
             bar.close()
 
-    def fit(self, label, dense, keys, *, sample_weight=None, epochs=1, eval_set=None, shuffle=True):
+    def fit(self, label, dense, keys, *, sample_weight=None, epochs=1, eval_set=None, shuffle=True,
+            callbacks=None):
         """Trains on these samples, arrays as in step(), and returns a list of train()'s events: "train" after every epoch,
         and "eval" if eval_set is (label, dense, keys), or with weights (label, dense, keys, sample_weight). Evaluations lead to what the config says: solver.lr_plateau,
         solver.early_stop, after which the best weights are back, auc_target. shuffle: another order in every epoch, drawn
-        from solver.seed."""
+        from solver.seed. callbacks: as in train()."""
         if epochs < 0:
             raise ValueError(f"epochs: expected 0 or more, found {epochs}")
         arrays_of = fitting.Samples(label, dense, keys, sample_weight)
         held_out = None if eval_set is None else fitting.Samples(*eval_set, what="eval_set: ")
-        return fitting.fit(self, self._trainer, arrays_of, held_out, epochs, shuffle)
+        return fitting.fit(self, self._trainer, arrays_of, held_out, epochs, shuffle, callbacks)
 
     def evaluate(self, label=None, dense=None, keys=None, *, sample_weight=None):
         """{"auc", "loss", "samples", "seconds"} over the evaluation set, or over these samples, as scikit-learn's metrics
@@ -214,7 +226,7 @@ class Trainer:
         manifest of the training data. The token of the row for missing, rare and unseen categories is None. The tokens of
         criteo_prep are 32-bit numbers in hexadecimal. layer: which embedding layer, where several look up the column.
         Raises ConfigError, DataError."""
-        return _prepared.embeddings(self._trainer, self.weights, column, layer)
+        return _prepared.embeddings_of_training(self._trainer, self.weights, column, layer)
 
     @property
     def learning_rate(self):
@@ -269,3 +281,11 @@ class Predictor:
         scores, present, unknown = _prepared.score(self._predictor, self._text[1].columns(frame))
         _prepared.warn_if_unknown(self._columns["keys"], present, unknown)
         return arrays.of_native(scores)
+
+    def embeddings(self, column, *, layer=None, prepared=None):
+        """(tokens, vectors): what the model learnt of the categories of a key column, by its name in the training data's
+        manifest. tokens: object array [rows] of str, the categories as text; vectors: float32 [rows, V], a copy. Categories
+        that training did not have, rarer than min_count or missing have no row here. layer, and tokens of criteo_prep: as
+        Trainer.embeddings(). prepared: as predict_frame(). Raises ConfigError, DataError."""
+        folder = self._predictor.preparation_folder(_path_or_none(prepared))
+        return _prepared.embeddings_of_categories(self._predictor, folder, column, layer)

@@ -1,4 +1,4 @@
-"""What Classifier takes from scikit-learn, where that is not installed: parameters by name, accuracy, its errors."""
+"""What Classifier and Regressor take from scikit-learn, where that is not installed: parameters by name, scores, errors."""
 import inspect
 
 
@@ -35,3 +35,12 @@ class ClassifierMixin:
         """The share of rows whose class predict() finds."""
         found = self.predict(X)
         return sum(a == b for a, b in zip(found.tolist(), list(y))) / len(found)
+
+
+class RegressorMixin:
+    def score(self, X, y):
+        """R²: 1 minus the mean squared error of predict() over that of the mean of y."""
+        y = [float(value) for value in y]
+        found, mean = self.predict(X).tolist(), sum(y) / len(y)
+        errors, spread = sum((a - b) ** 2 for a, b in zip(found, y)), sum((value - mean) ** 2 for value in y)
+        return 1 - errors / spread if spread else float(errors == 0)

@@ -24,7 +24,13 @@ class Samples:
         return len(self.label)
 
 
-def fit(trainer, native, samples, eval_samples, epochs, shuffle):
+def end_early(callbacks, event, train_loss):
+    """Calls all of them with an evaluation's event, and returns whether one of them ends training."""
+    answers = [callback({**event, "train_loss": train_loss}) for callback in callbacks or ()]
+    return any(isinstance(answer, (bool, np.bool_)) and answer for answer in answers)
+
+
+def fit(trainer, native, samples, eval_samples, epochs, shuffle, callbacks):
     """The list of events, as Trainer.train() yields them."""
     size, events = native.batch_size, []
     first = (trainer.iteration * size) // len(samples)  # an order for each epoch, also when fit() is called again
@@ -43,7 +49,7 @@ def fit(trainer, native, samples, eval_samples, epochs, shuffle):
         if eval_samples is not None:
             metrics, ends = evaluate(native, eval_samples, decides=True)
             events.append({"event": "eval", "iter": trainer.iteration, **metrics})
-            if ends:
+            if end_early(callbacks, events[-1], events[-2]["loss"]) or ends:
                 break
     if eval_samples is not None:
         native.use_best()

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from . import _native
+from . import _native, arrays
 from ._native import ConfigError, DataError
 from .arrays import MANY
 from .frames import CATEGORY, NUMBERS, Frame
@@ -14,11 +14,26 @@ from .frames import CATEGORY, NUMBERS, Frame
 OTHER = None  # the token of the row for missing, rare and unseen categories
 
 
-def embeddings(native, weights, column, layer):
-    """(tokens, vectors [rows, V]) of the table that a key column looks up."""
+def embeddings_of_training(native, weights, column, layer):
+    """embeddings() of a native Trainer."""
     manifest, names = native.prepared
     if not manifest:
         raise ConfigError("embeddings: expected training data with a manifest, which names the columns; found none")
+    return embeddings(native, weights, os.path.dirname(manifest), names, column, layer)
+
+
+def embeddings_of_categories(native, folder, column, layer):
+    """(tokens: object array [rows] of str, vectors float32 [rows, V]) of a native Predictor and its preparation: of the
+    categories that came in training."""
+    weights = {name: arrays.of_native(array) for name, array in native.weights().items()}
+    tokens, vectors = embeddings(native, weights, folder, native.column_names["keys"], column, layer)
+    rows = [row for row, token in enumerate(tokens) if token is not OTHER]
+    return np.array([tokens[row] for row in rows], object), vectors[rows]
+
+
+def embeddings(native, weights, folder, names, column, layer):
+    """(tokens, vectors [rows, V]) of the table that a key column looks up. folder: of the preparation; names: its key
+    columns."""
     if column not in names:
         raise ConfigError(f"embeddings: expected a column ({', '.join(names)}), found {column!r}")
     slot = names.index(column)
@@ -30,7 +45,7 @@ def embeddings(native, weights, column, layer):
     vectors = weights[name]
     keys = weights.get(name + ".keys")
     ids = np.arange(len(vectors)) if keys is None else keys.astype(np.int64).reshape(-1)
-    first, texts = _native.categories(os.path.dirname(manifest), slot)
+    first, texts = _native.categories(folder, slot)
     known = [OTHER] * first + texts
     return [known[i] if i < len(known) else OTHER for i in ids.tolist()], np.array(vectors)
 
@@ -98,8 +113,9 @@ def score(native, columns):
         raise DataError(re.sub(r"column \d+ \((.*?)\): ", r"column \1: ", str(error))) from None
 
 
-def warn_if_unknown(names, present, unknown, what="frame"):
+def warn_if_unknown(names, present, unknown, what="frame", stacklevel=3):
     """Warns of columns without a single known category."""
     columns = [name for name, there, not_known in zip(names, present, unknown) if not_known == there >= MANY]
     if columns:
-        warnings.warn(f"{what}: {', '.join(columns)}: no value is one that the model was trained on", stacklevel=3)
+        warnings.warn(f"{what}: {', '.join(columns)}: no value is one that the model was trained on",
+                      stacklevel=stacklevel)

@@ -24,6 +24,7 @@ struct Options {
   // Goes on where the data are not as those that the model, or the training set, came from.
   bool allow_other_data = false;
   bool grow = false;              // with resume: on data that continue those of the checkpoint
+  bool from_start = false;        // with grow: also where they are the same, from their start
   bool with_preparation = false;  // checkpoints hold the files that predict needs for text
   bool check = false, plan = false, links = false, quiet = false, traffic = false;
 };

@@ -151,7 +151,7 @@ ModelData check_model_data(data::TrainedOn data, const Options& options, bool fo
       log::info("{}", text);
     }
   }
-  return {std::move(data), options.grow && other_file};
+  return {std::move(data), options.grow && (other_file || options.from_start)};
 }
 
 data::TrainedOn check_followed_file(const std::string& path, data::TrainedOn before,

@@ -29,6 +29,8 @@ class TrainingLoop {
   void begin(std::optional<int64_t> iterations = {});
   // Trains to the next event. Returns a reason once the run has ended. Throws as Trainer::run().
   std::optional<EndReason> advance();
+  // Ends the run, between two calls of advance(), as solver.early_stop does.
+  void stop() { ended_ = EndReason::kEarlyStop; }
   // After the config's end or a reason of the policy: puts the best weights into the model and
   // evaluates test_source.
   void finish();
@@ -39,6 +41,8 @@ class TrainingLoop {
   // Since begin(): samples trained on, and seconds of training without evaluations and saving.
   [[nodiscard]] int64_t trained() const { return trainer_.samples() - first_.samples; }
   [[nodiscard]] double train_seconds() const { return meter_.total_seconds(now()); }
+  // At the last event: the mean loss of the samples since the line before it.
+  [[nodiscard]] double train_loss() const { return state_.loss; }
   // The share of their keys that key_policy replaced, where it replaces any. Collective.
   std::optional<double> replaced_share() { return replaced_share(first_, mark()); }
   [[nodiscard]] GpuMonitor* gpus() { return gpus_.get(); }  // or null
