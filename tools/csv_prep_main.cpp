@@ -3,6 +3,7 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
+#include "hugectr_lite/core/shell_word.h"
 #include "tools/csv/csv_guess.h"
 #include "tools/csv/csv_prep.h"
 #include "tools/csv/guess_file.h"
@@ -51,10 +52,9 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
   app.add_option("--schema", options.schema,
                  "The schema, a JSON file [guessed from the first 10,000 rows, and written to "
                  "<out>/schema.json]");
-  app.add_option(
-         "--label", guess.label,
-         "Without --schema: the label's column, by name or number from 0 [of two values: one "
-         "called click, clicked, label, target, y, converted or purchased, else the last]")
+  app.add_option("--label", guess.label,
+                 "Without --schema: the label's column, by name or number from 0 [a column of two "
+                 "values, by its name (click, label, y, ...) or its place, else csv_prep asks]")
       ->type_name("COLUMN");
   app.add_option_function<std::string>(
          "--header", [&guess](const std::string& text) { guess.header = text == "yes"; },
@@ -67,7 +67,7 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
       ->type_name("TEXT");
   app.add_option("--categorical", guess.categorical,
                  "Without --schema: columns of categories, by name or number, such as ids that are "
-                 "whole numbers")
+                 "whole numbers; csv_prep asks where names and values do not tell these")
       ->type_name("COLUMN");
   app.add_option("--dense", guess.dense, "Without --schema: columns of numbers")
       ->type_name("COLUMN");
@@ -131,6 +131,10 @@ void prepare_folds(const tools::CsvPrepOptions& options) {
 int main(int argc, char** argv) {
   tools::CsvPrepOptions options;
   tools::CsvGuessOptions guess;
+  for (int i = 0; i < argc; ++i) {
+    if (i > 0) guess.command += ' ';
+    guess.command += shell_word(argv[i]);
+  }
   const tools::ToolDescription description{
       "csv_prep",
       "Turns CSV files (plain, gzip or zstd) into files for training, as a schema says (a small "

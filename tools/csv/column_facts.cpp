@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/core/number_text.h"
 #include "hugectr_lite/core/parse_number.h"
+#include "tools/csv/csv_record.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {
@@ -16,6 +17,35 @@ namespace {
 bool has_leading_zero(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+// Takes a currency sign or per cent from either end.
+std::string_view without_unit(std::string_view text) {
+  for (const std::string_view unit : {"$", "€", "£", "%"}) {
+    if (text.starts_with(unit)) text.remove_prefix(unit.size());
+    if (text.ends_with(unit)) text.remove_suffix(unit.size());
+  }
+  return trimmed(text);
+}
+
+// A number as people write it, which parse_number() does not take: with groups of three digits, a
+// decimal comma or a unit.
+bool is_written_number(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  const std::string_view bare = without_unit(text);
+  if (bare.empty() || !is_digits(bare.substr(0, 1)) || !is_digits(bare.substr(bare.size() - 1)))
+    return false;
+  if (parse_number<double>(bare)) return bare != text;
+  const size_t comma = bare.find_first_of(",'");
+  if (comma == std::string_view::npos) return false;
+  const std::string_view end = bare.substr(comma + 1);
+  if (is_digits(bare.substr(0, comma)) && is_digits(end))
+    return bare[comma] == ',' || end.size() == 3;
+  std::string_view rest = bare.substr(comma);
+  while (rest.size() >= 4 && rest[0] == bare[comma] && is_digits(rest.substr(1, 3)))
+    rest.remove_prefix(4);
+  return comma <= 3 && is_digits(bare.substr(0, comma)) &&
+         (rest.empty() || (rest[0] == '.' && is_digits(rest.substr(1))));
 }
 
 }  // namespace
@@ -43,6 +73,10 @@ void ColumnFacts::add(std::string_view field, int64_t line) {
   if (!(number && std::isfinite(*number)) && first_text_line_ == 0) {
     first_text_ = field;
     first_text_line_ = line;
+  }
+  if (!number && is_written_number(field) && written_++ == 0) {
+    first_written_ = field;
+    first_written_line_ = line;
   }
 }
 
@@ -83,6 +117,10 @@ void ColumnFacts::add_number(double x) {
   mean_ += step;
   cubes_ += delta * step * step * before * (n - 2) - 3 * step * squares_;
   squares_ += delta * step * before;
+}
+
+double ColumnFacts::deviation() const {
+  return numbers_ > 0 ? std::sqrt(squares_ / static_cast<double>(numbers_)) : 0;
 }
 
 double ColumnFacts::skewness() const {

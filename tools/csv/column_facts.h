@@ -43,7 +43,8 @@ class ColumnFacts {
   [[nodiscard]] double max() const { return max_; }
   // A value is digits alone: not all numbers are written with a sign, a point or an exponent.
   [[nodiscard]] bool has_digits() const { return digits_; }
-  // Skewness of the numbers, and whether none is negative.
+  // Standard deviation and skewness of the numbers, and whether none is negative.
+  [[nodiscard]] double deviation() const;
   [[nodiscard]] double skewness() const;
   [[nodiscard]] bool never_negative() const { return min_ >= 0; }
   // Values by text, with the rows that have them, if there are few.
@@ -51,6 +52,11 @@ class ColumnFacts {
   // The first text that is not a number, and its line, if there is one.
   [[nodiscard]] const std::string& first_text() const { return first_text_; }
   [[nodiscard]] int64_t first_text_line() const { return first_text_line_; }
+  // Rows that have a number as people write it ("1,234", "$5", "12%", "0,5"), which is read as a
+  // text, the first one and its line.
+  [[nodiscard]] int64_t written() const { return written_; }
+  [[nodiscard]] const std::string& first_written() const { return first_written_; }
+  [[nodiscard]] int64_t first_written_line() const { return first_written_line_; }
   // The spellings of missing values that were found.
   [[nodiscard]] const std::map<std::string, int64_t>& missing() const { return missing_; }
 
@@ -70,8 +76,8 @@ class ColumnFacts {
   std::vector<uint64_t> hashes_;           // of all values
   std::map<std::string, int64_t> counts_;  // up to kFewValues + 1
   std::map<std::string, int64_t> missing_;
-  std::string first_text_;
-  int64_t first_text_line_ = 0;
+  std::string first_text_, first_written_;
+  int64_t first_text_line_ = 0, first_written_line_ = 0, written_ = 0;
 };
 
 }  // namespace hlite::tools

@@ -13,10 +13,13 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
+#include "hugectr_lite/core/shell_word.h"
 #include "hugectr_lite/core/utf8.h"
 #include "tools/csv/column_facts.h"
 #include "tools/csv/csv_sample.h"
+#include "tools/csv/date_format.h"
 #include "tools/csv/header_guess.h"
+#include "tools/csv/kind_guess.h"
 #include "tools/csv/label_guess.h"
 
 namespace hlite::tools {
@@ -24,11 +27,6 @@ namespace hlite::tools {
 namespace {
 
 constexpr double kSkewed = 3;
-// Fewer rows with a value each may do so by chance.
-constexpr int64_t kMinRowsForIds = 100;
-constexpr double kMostlyNumbers = 0.9;
-// Whole numbers of so many values may be ids.
-constexpr int64_t kManyValues = 100;
 constexpr size_t kColumnsShown = 20;
 
 bool is_utf8(std::string_view text) {
@@ -41,16 +39,6 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
-
-// "id", "user_id", "userId" and the like.
-bool names_an_id(const std::string& name) {
-  if (name.size() < 2) return false;
-  const std::string_view end = std::string_view(name).substr(name.size() - 2);
-  if (end != "id" && end != "Id" && end != "ID") return false;
-  if (name.size() == 2) return true;
-  const auto before = static_cast<unsigned char>(name[name.size() - 3]);
-  return !std::isalnum(before) || (end != "id" && std::islower(before));
-}
 
 // The columns of a file: their facts and how to name them.
 class Columns {
@@ -177,64 +165,74 @@ class Columns {
 
 // The kinds of all columns but the label.
 struct Features {
-  std::vector<size_t> dense, logarithms, categorical;  // logarithms: of dense
-  std::vector<std::string> left_out, notes;            // for a person
-  std::vector<std::string> whole;  // dense columns of many whole numbers, and how many
+  std::vector<size_t> dense, logarithms, categorical;     // logarithms: of dense
+  std::vector<std::string> left_out, notes;               // for a person
+  std::vector<std::string> by_spread;                     // whole numbers, and how many
+  std::vector<std::pair<size_t, std::string>> questions;  // columns, and what to write
   [[nodiscard]] bool is_logarithm(size_t c) const {
     return std::find(logarithms.begin(), logarithms.end(), c) != logarithms.end();
   }
 };
 
-// Numbers with a few other texts, which may be spellings of a missing value.
-bool is_mostly_numbers(const ColumnFacts& facts) {
-  return facts.numbers() > 0 && !facts.is_coded() &&
-         static_cast<double>(facts.numbers()) >=
-             kMostlyNumbers * static_cast<double>(facts.present());
-}
+// What a person has said of a column.
+enum class Asked { kLeftOut, kCategory, kNumber };
 
-// Why a column is no feature; "": it is one.
-std::string reason_to_leave_out(const Columns& columns, size_t c) {
-  const ColumnFacts& facts = columns.facts()[c];
-  const std::string name = columns.header() ? columns.names()[c] : "";
-  if (const std::string* why = columns.why_empty(c)) return *why;
-  if (facts.counts_up() && (facts.rows() >= kMinRowsForIds || (columns.header() && name.empty())))
-    return "counts the rows";
-  if (facts.rows() >= kMinRowsForIds && facts.all_differ() &&
-      (!is_mostly_numbers(facts) || names_an_id(name)))
-    return "another value in every row";
+// A date in one of the usual writings: its format.
+std::string date_format_of(const std::string& text) {
+  for (const char* format : {"%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",
+                             "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S.%f",
+                             "%Y-%m-%d %H:%M:%S.%f+00:00", "%Y/%m/%d", "%d.%m.%Y"})
+    if (DateFormat(format).parse(text)) return format;
   return {};
 }
 
-// What a person has said of a column.
-enum class Asked { kNothing, kLeftOut, kCategory, kNumber };
+void add_number(const Columns& columns, size_t c, Features& features) {
+  const ColumnFacts& facts = columns.facts()[c];
+  features.dense.push_back(c);
+  if (facts.never_negative() && facts.skewness() > kSkewed) features.logarithms.push_back(c);
+}
 
-void add_feature(const Columns& columns, size_t c, Asked asked, Features& features) {
+void add_note(const std::string& column, const std::string& note, Features& features) {
+  if (!note.empty()) features.notes.push_back(column + ": " + note);
+}
+
+void add_guessed(const Columns& columns, size_t c, Features& features) {
   const ColumnFacts& facts = columns.facts()[c];
   const std::string shown = columns.shown(c);
-  if (asked == Asked::kNumber && !is_mostly_numbers(facts) && facts.present() > 0)
+  const std::string* why_empty = columns.why_empty(c);
+  const KindGuess guess = why_empty ? KindGuess{ColumnKind::kLeftOut, *why_empty}
+                                    : guess_kind(facts, columns.header() ? columns.names()[c] : "",
+                                                 columns.header(), shell_word(shown));
+  if (guess.kind == ColumnKind::kLeftOut)
+    features.left_out.push_back(fmt::format("{} ({})", shown, guess.note));
+  else
+    add_note(shown, guess.kind == ColumnKind::kUnclear ? "" : guess.note, features);
+  if (guess.kind == ColumnKind::kNumber) add_number(columns, c, features);
+  if (guess.by_spread)
+    features.by_spread.push_back(fmt::format("{} ({})", shown, facts.distinct()));
+  if (guess.kind == ColumnKind::kCategory) features.categorical.push_back(c);
+  if (guess.kind == ColumnKind::kUnclear) features.questions.emplace_back(c, guess.note);
+  if (const std::string format = date_format_of(facts.first_text());
+      !format.empty() && guess.kind != ColumnKind::kUnclear)
+    add_note(shown,
+             fmt::format("{} in line {} is a date, which a model knows as a text alone; for parts "
+                         "of it put {{\"column\": {}, \"date\": {{\"format\": \"{}\", \"parts\": "
+                         "[\"month\", \"weekday\"]}}}} under \"categorical\"",
+                         in_quotes(facts.first_text()), facts.first_text_line(), columns.place(c),
+                         format),
+             features);
+}
+
+void add_asked(const Columns& columns, size_t c, Asked asked, Features& features) {
+  const ColumnFacts& facts = columns.facts()[c];
+  const std::string shown = columns.shown(c);
+  if (asked == Asked::kLeftOut) features.left_out.push_back(shown + " (splits the rows)");
+  if (asked == Asked::kCategory) features.categorical.push_back(c);
+  if (asked != Asked::kNumber) return;
+  if (!is_mostly_numbers(facts) && facts.present() > 0)
     raise<ConfigError>("--dense: expected a column of numbers, found {}, which has {} in line {}",
                        in_quotes(shown), in_quotes(facts.first_text()), facts.first_text_line());
-  if (asked == Asked::kNumber ||
-      (asked == Asked::kNothing && facts.is_numeric() && !facts.has_few_values() &&
-       !(columns.header() && names_an_id(columns.names()[c])))) {
-    features.dense.push_back(c);
-    if (asked == Asked::kNothing && facts.type() == CategoryType::kInteger &&
-        facts.distinct() >= kManyValues)
-      features.whole.push_back(fmt::format("{} ({})", shown, facts.distinct()));
-    if (facts.never_negative() && facts.skewness() > kSkewed) features.logarithms.push_back(c);
-    return;
-  }
-  features.categorical.push_back(c);
-  if (facts.present() == 0)
-    features.notes.push_back(shown + ": no value in these rows");
-  else if (facts.distinct() == 1 && facts.present() == facts.rows() && facts.rows() > 1)
-    features.notes.push_back(shown + ": the same value in all of these rows");
-  else if (facts.first_text_line() > 0 && is_mostly_numbers(facts))
-    features.notes.push_back(fmt::format(
-        "{}: numbers but for {} of {} values, as {} in line {}; where that means no value, add it "
-        "to \"missing\" and put the column under \"dense\"",
-        shown, facts.present() - facts.numbers(), facts.present(), in_quotes(facts.first_text()),
-        facts.first_text_line()));
+  add_number(columns, c, features);
 }
 
 Features features_of(const Columns& columns, size_t label,
@@ -242,23 +240,16 @@ Features features_of(const Columns& columns, size_t label,
   Features features;
   for (size_t c = 0; c < columns.count(); ++c) {
     if (c == label) continue;
-    const auto found = asked_of.find(c);
-    const Asked asked = found == asked_of.end() ? Asked::kNothing : found->second;
-    const std::string reason =
-        asked == Asked::kNothing ? reason_to_leave_out(columns, c) : std::string();
-    if (asked == Asked::kLeftOut) {
-      features.left_out.push_back(columns.shown(c) + " (splits the rows)");
-    } else if (!reason.empty()) {
-      features.left_out.push_back(fmt::format("{} ({})", columns.shown(c), reason));
-    } else {
-      add_feature(columns, c, asked, features);
-    }
+    if (const auto found = asked_of.find(c); found != asked_of.end())
+      add_asked(columns, c, found->second, features);
+    else
+      add_guessed(columns, c, features);
   }
-  if (!features.whole.empty())
+  if (!features.by_spread.empty())
     features.notes.push_back(
-        fmt::format("distinct whole numbers, taken as numbers: {}; --categorical COLUMN if they "
-                    "are ids",
-                    fmt::join(features.whole, ", ")));
+        fmt::format("distinct whole numbers, taken as numbers by how they spread: {}; "
+                    "--categorical COLUMN if they are ids",
+                    fmt::join(features.by_spread, ", ")));
   if (features.categorical.empty() && !features.dense.empty()) {
     const size_t few =
         *std::min_element(features.dense.begin(), features.dense.end(), [&](size_t a, size_t b) {
@@ -372,7 +363,30 @@ struct Findings {
                        columns.facts()[0].rows());
   }
   [[nodiscard]] std::vector<std::string> summary() const;
+  // What is unclear, and what to write.
+  [[nodiscard]] std::vector<std::string> questions() const;
 };
+
+std::vector<std::string> Findings::questions() const {
+  std::vector<std::string> list;
+  if (label && !label->sure) {
+    std::vector<size_t> two = label->others;
+    two.push_back(label->column);
+    std::sort(two.begin(), two.end());
+    std::vector<std::string> choices;
+    for (const size_t c : two) {
+      std::vector<std::string> values;
+      for (const auto& [text, count] : columns.facts()[c].counts()) values.push_back(text);
+      choices.push_back(
+          fmt::format("--label {} (of {})", shell_word(columns.shown(c)), texts(values)));
+    }
+    list.push_back(fmt::format("the label, one of {} columns of two values: {}", two.size(),
+                               fmt::join(choices, ", ")));
+  }
+  for (const auto& [c, question] : features.questions)
+    list.push_back(columns.shown(c) + ": " + question);
+  return list;
+}
 
 std::vector<std::string> Findings::summary() const {
   std::vector<std::string> lines;
@@ -394,7 +408,8 @@ std::vector<std::string> Findings::summary() const {
                        ? ""
                        : "lines that begin with " + texts({comments.begin(), comments.end()}));
   line("left out", fmt::format("{}", fmt::join(features.left_out, ", ")));
-  if (label && !label->others.empty())
+  for (const std::string& question : questions()) line("unclear", question);
+  if (label && label->sure && !label->others.empty())
     line("note", fmt::format("other columns of two values: {}; --label NAME chooses one",
                              list_of_columns(columns, label->others, features)));
   for (const std::string& note : features.notes) line("note", note);
@@ -403,6 +418,37 @@ std::vector<std::string> Findings::summary() const {
         "note",
         "the first line is taken for a row; if it has the names of the columns, pass --header yes");
   return lines;
+}
+
+// Of a label by --positive: the last column of a few numbers, as stars are.
+std::string example_of_label(const Columns& columns, const std::string& command) {
+  constexpr size_t kMostStars = 10;
+  for (size_t c = columns.count(); c-- > 0 && !command.empty();) {
+    const ColumnFacts& facts = columns.facts()[c];
+    if (!facts.is_numeric() || facts.counts().size() < 3 || facts.counts().size() > kMostStars)
+      continue;
+    return fmt::format("\nfor instance: {} --label {} --positive {}", command,
+                       shell_word(columns.shown(c)), shell_word(facts.counts().rbegin()->first));
+  }
+  return {};
+}
+
+// Throws ConfigError with all that is unclear and the command that says it.
+void ask(const Findings& found, const std::string& command) {
+  const std::vector<std::string> questions = found.questions();
+  if (questions.empty()) return;
+  std::string text;
+  for (const std::string& question : questions) text += "\n  " + question;
+  if (!command.empty()) {
+    text += "\nfor instance: " + command;
+    if (found.label && !found.label->sure)
+      text += " --label " + shell_word(found.columns.shown(found.label->column));
+    if (!found.features.questions.empty()) text += " --categorical";
+    for (const auto& [c, question] : found.features.questions)
+      text += " " + shell_word(found.columns.shown(c));
+  }
+  raise<ConfigError>("{}: expected columns that say by name or values what they are, found:{}",
+                     found.sample.path(), text);
 }
 
 }  // namespace
@@ -415,11 +461,14 @@ CsvGuess guess_schema(const std::string& train, const std::vector<std::string>& 
   if (!label)
     raise<ConfigError>(
         "{}: expected a column of two values for a label, found none in the first {} rows; --label "
-        "names the column, --positive the values that mean 1{}",
+        "names the column, --positive the values that mean 1{}{}",
         train, columns.facts()[0].rows(),
-        columns.is_header_unclear()
+        columns.facts()[0].rows() == 1 ? " (there is one line alone: the names of the columns?)"
+        : columns.is_header_unclear()
             ? ", --header yes that the first line has the names of the columns"
-            : "");
+            : "",
+        example_of_label(columns, options.command));
+  ask(found, options.command);
   if (features.categorical.empty())
     raise<DataError>(
         "{}: expected a column other than the label that can be a feature, found none{}", train,
@@ -452,6 +501,9 @@ TableGuess guess_table(const CsvSample& sample) {
         {columns.is_named(c) ? columns.names()[c] : fmt::format("column {}", c)});
   for (const size_t c : found.features.categorical) table.columns[c].role = ColumnRole::kCategory;
   for (const size_t c : found.features.dense) table.columns[c].role = ColumnRole::kNumber;
+  for (const auto& [c, question] : found.features.questions)
+    table.columns[c].role =
+        columns.facts()[c].is_numeric() ? ColumnRole::kNumber : ColumnRole::kCategory;
   if (found.label) table.columns[found.label->column].role = ColumnRole::kLabel;
   return table;
 }

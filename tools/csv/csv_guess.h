@@ -2,17 +2,16 @@
 //
 //   separator   see CsvSample
 //   header      see header_guess.h; where that is unclear, none, and the summary says so
-//   label       the column that is asked for, else one of two values by its name or place
-//               (label_guess.h)
-//   dense       numbers of more than ColumnFacts::kFewValues values; log1p_standardize where none
-//   is
-//               negative and their skewness is above 3, else standardize
-//   categorical all others, also numbers with leading zeros or under a name such as user_id
+//   label       the column that is asked for, else see label_guess.h
+//   kinds       what is asked for, else see kind_guess.h; numbers by log1p_standardize where none is
+//               negative and their skewness is above 3, else by standardize
 //   type        of categories: ColumnFacts::type()
-//   left out    columns with another value in every row: texts, ids, and numbers that count up; of
-//               Parquet files also those that are neither numbers nor texts, or of nulls alone
+//   left out    as kind_guess.h says; of Parquet files also columns that are neither numbers nor
+//               texts, or of nulls alone
 //   missing     the texts of is_missing_spelling() that are found
 //   comment     see CsvSample, of all files
+//
+// A label or a kind that rests on little is asked for: a ConfigError with the options to write.
 //
 // The rows after those may contradict it: the preparation then says where, and which file to edit.
 #pragma once
@@ -34,6 +33,7 @@ struct CsvGuessOptions {
   std::optional<bool> header = {};         // the first line has names; unset: by its fields
   std::vector<std::string> categorical = {}, dense = {};  // columns, by name or number, of a kind
   std::vector<std::string> left_out = {};                 // columns that are no features
+  std::string command = {};  // as it was given; questions repeat it with their answers
 };
 
 struct CsvGuess {

@@ -9,13 +9,14 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
+#include "hugectr_lite/core/shell_word.h"
 
 namespace hlite::tools {
 
 namespace {
 
-constexpr std::string_view kLabelNames[] = {"click", "clicked",   "label",    "target",
-                                            "y",     "converted", "purchased"};
+constexpr std::string_view kLabelNames[] = {"click",     "clicked",   "label",  "target", "y",
+                                            "converted", "purchased", "bought", "liked",  "churn"};
 constexpr std::string_view kPositiveWords[] = {"1", "yes", "y", "true", "t", "positive", "pos"};
 
 std::string lower(std::string text) {
@@ -48,19 +49,50 @@ std::string shown(const ColumnFacts& facts) {
                      fmt::join(texts, ", "));
 }
 
-// The columns that may be the label, the best guess first.
-std::vector<size_t> label_columns(const std::vector<ColumnFacts>& columns,
-                                  std::span<const std::string> names,
-                                  const std::set<size_t>& no_label) {
-  std::vector<size_t> found;
-  for (size_t c = columns.size(); c-- > 0;)
-    if (columns[c].counts().size() == 2 && !no_label.contains(c)) found.push_back(c);
-  if (names.empty()) return found;
+// The two values are those of many labels, and of few features that are no yes and no.
+bool looks_like_label(const ColumnFacts& facts) {
+  const auto is = [](const std::string& text, double value) {
+    const auto number = parse_number<double>(text);
+    return number && *number == value;
+  };
+  const std::string &a = facts.counts().begin()->first, &b = facts.counts().rbegin()->first;
+  for (const auto& [low, high] : {std::pair(a, b), std::pair(b, a)})
+    if (is(high, 1) && (is(low, 0) || is(low, -1))) return true;
+  if (parse_number<double>(a) && parse_number<double>(b)) return false;
+  return is_positive_word(a) != is_positive_word(b) || a.starts_with('>') != b.starts_with('>');
+}
+
+struct Candidates {
+  std::vector<size_t> columns;  // that may be the label, the best guess first
+  bool sure = false;
+};
+
+Candidates label_columns(const std::vector<ColumnFacts>& columns,
+                         std::span<const std::string> names, const std::set<size_t>& no_label) {
+  Candidates found;
+  std::vector<size_t> alike;
+  for (size_t c = columns.size(); c-- > 0;) {
+    if (columns[c].counts().size() != 2 || no_label.contains(c)) continue;
+    found.columns.push_back(c);
+    if (looks_like_label(columns[c])) alike.push_back(c);
+  }
+  if (found.columns.empty()) return found;
   std::vector<size_t> named;
   for (const std::string_view name : kLabelNames)
-    for (const size_t c : found)
-      if (lower(names[c]) == name) named.push_back(c);
-  return named.empty() ? found : named;
+    for (const size_t c : found.columns)
+      if (!names.empty() && lower(names[c]) == name) named.push_back(c);
+  if (!named.empty()) return {named, true};
+  size_t last = columns.size() - 1, first = 0;
+  while (no_label.contains(last)) --last;
+  while (no_label.contains(first)) ++first;
+  if (found.columns.front() == last && (alike.empty() || alike.front() == last))
+    return {found.columns, true};
+  if (alike.size() == 1 && found.columns.size() == 1) return {found.columns, true};
+  if (alike == std::vector{first} && found.columns.front() != last) {
+    std::rotate(found.columns.begin(), found.columns.end() - 1, found.columns.end());
+    return {found.columns, true};
+  }
+  return found;
 }
 
 }  // namespace
@@ -73,14 +105,19 @@ std::optional<LabelGuess> guess_label(const std::string& file,
   if (asked && positive.empty() && columns[*asked].counts().size() != 2)
     raise<ConfigError>(
         "{}: column {}: expected two values for a label, found {} in the first {} rows; "
-        "--positive names those that mean 1",
-        file, *asked, shown(columns[*asked]), columns[*asked].rows());
-  const std::vector<size_t> found =
-      asked ? std::vector{*asked} : label_columns(columns, names, no_label);
-  if (found.empty()) return std::nullopt;
+        "--positive names those that mean 1{}",
+        file, *asked, shown(columns[*asked]), columns[*asked].rows(),
+        columns[*asked].has_few_values() && columns[*asked].present() > 0
+            ? ", as --positive " + shell_word(columns[*asked].counts().rbegin()->first)
+            : "");
+  const Candidates found =
+      asked ? Candidates{{*asked}, true} : label_columns(columns, names, no_label);
+  if (found.columns.empty()) return std::nullopt;
   LabelGuess label;
-  label.column = found.front();
-  label.others.assign(found.rbegin(), found.rend() - 1);
+  label.column = found.columns.front();
+  label.sure = found.sure;
+  label.others.assign(found.columns.begin() + 1, found.columns.end());
+  std::sort(label.others.begin(), label.others.end());
   const ColumnFacts& facts = columns[label.column];
   label.positive = positive;
   if (positive.empty())

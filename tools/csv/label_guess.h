@@ -1,4 +1,12 @@
 // The label of a CSV file without a schema: which column, and which texts are 1.
+//
+// A column of two values is the label, and surely so,
+//   - under a name of kLabelNames (in any case; the first of these),
+//   - as the last column, if it looks like a label or no other column of two values does,
+//   - as the first column, if it looks like a label and no other column of two values does,
+//   - as the only column of two values, if it looks like a label.
+// 0 and 1, -1 and 1, yes and no, true and false, and ">50K" look like a label's values; "F" and "M"
+// do not. Else it is the last column of two values, which is not sure.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +23,16 @@ namespace hlite::tools {
 
 struct LabelGuess {
   size_t column = 0;
+  bool sure = true;            // it was asked for, or it is by the rule above
   std::vector<size_t> others;  // columns that nothing but their place or name kept from being it
   std::vector<std::string> positive, negative;  // negative empty: all others
   std::optional<double> positive_share;         // of the rows, if the column has few values
 };
 
-// `asked`: the column. Without it one of two values that is called click, clicked, label, target, y,
-// converted or purchased (in any case; the first of these), else the last one of two values; no
-// column, where none has two. `names`: of the columns; none: there is no header. `no_label`:
-// columns that are not to be taken. `positive`: see CsvGuessOptions. Throws ConfigError, naming
-// `file`, where the column that was asked for does not have two values, or none of `positive`.
+// `asked`: the column. Without it none, where no column has two values. `names`: of the columns;
+// none: there is no header. `no_label`: columns that are not to be taken. `positive`: see
+// CsvGuessOptions. Throws ConfigError, naming `file`, where the column that was asked for does not
+// have two values, or none of `positive`.
 std::optional<LabelGuess> guess_label(const std::string& file,
                                       const std::vector<ColumnFacts>& columns,
                                       std::span<const std::string> names,

@@ -166,13 +166,16 @@ TEST_CASE("which label is 1") {
   check_contains(refusal<ConfigError>("x,1\ny,1\n", {.label = "1"}), {"found 1: \"1\""});
 }
 
-TEST_CASE("the label is a column of two values that has the name of one, else the last") {
-  const auto of = [](const std::string& header, const CsvGuessOptions& options = {}) {
+TEST_CASE("the label is a column of two values by its name or place, else it is asked for") {
+  const auto rows_of = [](const std::string& header) {
     std::string rows = header + "\n";
     for (int i = 0; i < 120; ++i)
       rows += fmt::format("{},{},u{},{},{}\n", i % 2, i % 3 == 0 ? "yes" : "no", i % 50, i % 4,
                           i % 5 == 0 ? "M" : "F");
-    return guess(rows, options);
+    return rows;
+  };
+  const auto of = [&](const std::string& header, const CsvGuessOptions& options = {}) {
+    return guess(rows_of(header), options);
   };
   const auto label = [&](const std::string& header, const CsvGuessOptions& options = {}) {
     return of(header, options).schema.label.name;
@@ -180,16 +183,55 @@ TEST_CASE("the label is a column of two values that has the name of one, else th
   CHECK(label("click,member,user,slot,gender") == "click");
   CHECK(label("gender,Purchased,user,slot,member") == "Purchased");
   CHECK(label("y,member,user,slot,gender") == "y");
-  CHECK(label("gender,member,user,click,click_kind") == "click_kind");  // four values
-  CHECK(label("converted,click,user,slot,gender") == "click");          // the first of the names
+  CHECK(label("converted,click,user,slot,gender") == "click");  // the first of the names
   CHECK(label("click,member,user,slot,gender", {.label = "gender"}) == "gender");
-  CHECK(label("click,member,user,slot,gender", {.left_out = {"click"}}) == "gender");
 
   const std::string note = "other columns of two values: ";
   CHECK(of("click,member,user,slot,gender").summary.find(note) == std::string::npos);
   CHECK(of("a,b,user,slot,c", {.label = "c"}).summary.find(note) == std::string::npos);
-  check_contains(of("a,b,user,slot,c").summary, {note + "a, b; --label NAME chooses one"});
   check_contains(of("y,click,user,slot,c").summary, {note + "y; --label NAME chooses one"});
+
+  // F and M in the last place are less of a label than 0 and 1, or yes and no, elsewhere.
+  const CsvGuessOptions asked{.left_out = {"slot"}, .command = "csv_prep 'my file' --out x"};
+  check_contains(refusal<ConfigError>(rows_of("a,b c,user,slot,c"), asked),
+                 {"a.csv: expected columns that say by name or values what they are, found:",
+                  "the label, one of 3 columns of two values: --label a (of \"0\" \"1\"), --label "
+                  "'b c' (of \"no\" \"yes\"), --label c (of \"F\" \"M\")",
+                  "\nfor instance: csv_prep 'my file' --out x --label c"});
+  check_contains(
+      refusal<ConfigError>(rows_of("gender,member,user,click,click_kind")),  // four clicks
+      {"one of 3 columns of two values"});
+  check_contains(
+      refusal<ConfigError>(rows_of("click,member,user,slot,gender"), {.left_out = {"click"}}),
+      {"one of 2 columns of two values"});
+
+  // Places: the columns "x" of 0 and 1, "f" of F and M, and "t" of three texts.
+  const auto place = [](const std::string& order) {
+    std::string rows;
+    for (size_t c = 0; c < order.size(); ++c) rows += fmt::format("{}n{}", c > 0 ? "," : "", c);
+    for (int i = 0; i < 60; ++i) {
+      std::string row;
+      for (const char c : order)
+        row += (row.empty() ? "" : ",") + (c == 'x'   ? std::to_string(i * i % 3 % 2)
+                                           : c == 'f' ? std::string(i % 3 == 0 ? "F" : "M")
+                                                      : "v" + std::to_string(i % 3));
+      rows += "\n" + row;
+    }
+    return guess(rows + "\n").schema.label.name;
+  };
+  CHECK(place("tfx") == "n2");
+  CHECK(place("txtx") == "n3");  // with a note
+  CHECK(place("ttf") == "n2");
+  CHECK(place("xft") == "n0");
+  CHECK(place("xtt") == "n0");
+  CHECK(place("txt") == "n1");
+  for (const char* unclear : {"txf", "xtxt", "ftt", "tft", "fxt"})
+    CHECK_THROWS_AS(place(unclear), ConfigError);
+  // A label of three values, as a question can be answered.
+  check_contains(
+      refusal<ConfigError>("u,stars\na,1\nb,2\nc,3\na,3\n", {.command = "csv_prep x.csv"}),
+      {"expected a column of two values for a label, found none",
+       "for instance: csv_prep x.csv --label stars --positive 3"});
 }
 
 TEST_CASE("labels of other files may have a full stop, and comments are found there") {
@@ -225,19 +267,24 @@ TEST_CASE("odd columns are categories that take any text, and are named") {
   // Zip codes that come again are categories, whatever their number.
   std::string zips;
   for (int i = 0; i < 200; ++i) zips += fmt::format("{:05},{},{}\n", 7 * (i % 90), i * i, i % 2);
-  CHECK(guess(zips).categorical() == Names{"column 0"});
-  CHECK(guess(zips).dense() == Names{"column 1 standardize"});
+  const CsvGuessOptions squares{.dense = {"1"}};
+  CHECK(guess(zips, squares).categorical() == Names{"column 0"});
+  CHECK(guess(zips, squares).dense() == Names{"column 1 standardize"});
 }
 
-TEST_CASE("whole numbers of many values may be ids: the summary says so, and options decide") {
+TEST_CASE("whole numbers that may be ids are asked for, all in one error, and options decide") {
   std::string csv = "user,price,zip,label\n";
   for (int i = 0; i < 300; ++i)
     csv += fmt::format("{},{}.5,{},{}\n", (i * 37) % 151, i % 120, 10'000 + i % 7, i % 2);
-  const Guessed plain = guess(csv);
-  CHECK(plain.dense() == Names{"user standardize", "price standardize"});
-  check_contains(plain.summary,
-                 {"distinct whole numbers, taken as numbers: user (151); --categorical COLUMN"});
+  check_contains(
+      refusal<ConfigError>(csv, {.command = "csv_prep a.csv --out x"}),
+      {"a.csv: expected columns that say by name or values what they are, found:\n  user: "
+       "151 distinct whole numbers from 0 to 150: --categorical user if they are ids, "
+       "--dense user if they are quantities\nfor instance: csv_prep a.csv --out x "
+       "--categorical user"});
   CsvGuessOptions options;
+  options.dense = {"user"};
+  CHECK(guess(csv, options).dense() == Names{"user standardize", "price standardize"});
   options.categorical = {"user"};
   options.dense = {"2"};
   const Guessed asked = guess(csv, options);
@@ -255,6 +302,22 @@ TEST_CASE("whole numbers of many values may be ids: the summary says so, and opt
   label.label = "label";
   label.categorical = {"label"};
   check_contains(refusal<ConfigError>(csv, label), {"--categorical: expected a column that no"});
+}
+
+TEST_CASE("numbers as people write them, and dates, are not taken for texts in silence") {
+  std::string csv = "price,when,label\n";
+  for (int i = 0; i < 300; ++i)
+    csv += fmt::format("\"{},{:03}.50\",2024-05-{:02},{}\n", i % 40, i, i % 31 + 1, i % 2);
+  check_contains(
+      refusal<ConfigError>(csv),
+      {"price: 300 of 300 values are numbers as \"0,000.50\" in line 2, which is read as "
+       "a text: write such numbers as 1234.5 in the file, or --categorical price"});
+  const Guessed asked = guess(csv, {.categorical = {"price"}});
+  CHECK(asked.categorical() == Names{"price", "when"});
+  check_contains(asked.summary,
+                 {"when: \"2024-05-01\" in line 2 is a date",
+                  "put {\"column\": \"when\", \"date\": "
+                  "{\"format\": \"%Y-%m-%d\", \"parts\": [\"month\", \"weekday\"]}} under"});
 }
 
 TEST_CASE("numbers of a long tail are taken by their logarithm") {
@@ -296,7 +359,7 @@ TEST_CASE("names that are numbers are found or asked for, and what cannot be tol
   const auto rows = [](const std::string& first, int last_column) {
     std::string text = first + "\n";
     for (int i = 0; i < 50; ++i)
-      text += fmt::format("u{},{},{},{}\n", i * i % 37, 20 + i * 7 % 40, i * 11 % 50,
+      text += fmt::format("u{},{},{},{}\n", i * i % 37, 20 + i * 7 % 40, 30 + i * 11 % 50,
                           last_column + i * i % 3 % 2);
     return text;
   };
@@ -309,7 +372,8 @@ TEST_CASE("names that are numbers are found or asked for, and what cannot be tol
   CHECK(found.summary.find(note) == std::string::npos);
   // Numbers that the columns might have.
   std::string numbers = "2,3,1\n";
-  for (int i = 0; i < 50; ++i) numbers += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  for (int i = 0; i < 50; ++i)
+    numbers += fmt::format("{},{},{}\n", 20 + i * 7 % 50, i * i % 43, i % 2);
   const Guessed unclear = guess(numbers);
   CHECK_FALSE(unclear.schema.header);
   check_contains(unclear.summary, {note});
@@ -324,11 +388,13 @@ TEST_CASE("names that are numbers are found or asked for, and what cannot be tol
   CHECK(guess(numbers, {.label = "2"}).schema.label.index == 2);  // a column's number
   // The label's name says so, where it is no column's number.
   std::string years = "30,40,2021\n";
-  for (int i = 0; i < 50; ++i) years += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  for (int i = 0; i < 50; ++i)
+    years += fmt::format("{},{},{}\n", 20 + i * 7 % 50, i * i % 43, i % 2);
   CHECK(guess(years, {.label = "2021"}).schema.header);
   // A label that has three values with the name.
   std::string three = "5,6,7\n";
-  for (int i = 0; i < 50; ++i) three += fmt::format("{},{},{}\n", i * 7 % 50, i * i % 43, i % 2);
+  for (int i = 0; i < 50; ++i)
+    three += fmt::format("{},{},{}\n", 20 + i * 7 % 50, i * i % 43, i % 2);
   check_contains(refusal<ConfigError>(three),
                  {"none in the first 51 rows", "--header yes that the first line has the names"});
   CHECK(guess(three, {.header = true}).schema.label.header_name == "7");
@@ -360,7 +426,7 @@ TEST_CASE("rows that contradict a guess are errors that say which file to edit",
       rows += fmt::format("{},{},{}\n", i * i % 9973, i % 7, i % 2 == 0 ? "a" : "b");
     write_text(folder / "a.csv", rows + last);
     const std::string schema = folder / "schema.json";
-    write_text(schema, guess_schema(folder / "a.csv", {}, {}).schema);
+    write_text(schema, guess_schema(folder / "a.csv", {}, {.dense = {"0"}}).schema);
     CsvPrepOptions options{.schema = schema, .guessed = true, .train = {folder / "a.csv"}};
     options.output.folder = folder / "out";
     options.run.quiet = options.run.restart = true;

@@ -88,6 +88,8 @@ std::map<std::string, std::string> prepared_csv(const TemporaryDirectory& folder
   return files;
 }
 
+const CsvGuessOptions kShops{.dense = {"shop"}};  // whole numbers that may be ids
+
 }  // namespace
 
 TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV", "[threads]") {
@@ -97,10 +99,10 @@ TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV", "[thr
   rows.parquet.columns.erase(rows.parquet.columns.begin());
   test::write_parquet(folder / "a.parquet", rows.parquet);
   // The CSV's column of days counts the rows, and NA is how it writes a missing shop.
-  std::string from_csv = guess_schema(folder / "a.csv", {}, {}).schema;
+  std::string from_csv = guess_schema(folder / "a.csv", {}, kShops).schema;
   const std::string missing = "[\"NA\"]";
   from_csv.replace(from_csv.find(missing), missing.size(), "[]");
-  const CsvGuess guess = guess_schema(folder / "a.parquet", {}, {});
+  const CsvGuess guess = guess_schema(folder / "a.parquet", {}, kShops);
   CHECK(guess.schema == from_csv);
   CHECK(guess.schema.find("\"column\": \"buys\"") != std::string::npos);
   write_text(folder / "schema.json", guess.schema);
@@ -120,7 +122,7 @@ TEST_CASE("columns of Parquet that are no numbers or texts are left out with the
   auto& columns = rows.parquet.columns;
   columns.erase(columns.begin());
   test::write_parquet(folder / "plain.parquet", rows.parquet);
-  const std::string plain = guess_schema(folder / "plain.parquet", {}, {}).schema;
+  const std::string plain = guess_schema(folder / "plain.parquet", {}, kShops).schema;
   columns.push_back({.name = "t", .values = std::vector<int64_t>(300), .timestamp = true});
   columns.push_back({.name = "n",
                      .values = std::vector<int32_t>{},
@@ -131,7 +133,7 @@ TEST_CASE("columns of Parquet that are no numbers or texts are left out with the
                      .lengths = std::vector<int64_t>(300, 1)});
   test::write_parquet(folder / "a.parquet", rows.parquet);
   const std::string path = folder / "a.parquet";
-  const CsvGuess guess = guess_schema(path, {path}, {});
+  const CsvGuess guess = guess_schema(path, {path}, kShops);
   CHECK(guess.schema == plain);
   CHECK(
       std::count(guess.summary.begin(), guess.summary.end(),
