@@ -1,6 +1,7 @@
 #include "hugectr_lite/serve/http_service.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/post.hpp>
 #include <nlohmann/json.hpp>
 
@@ -73,6 +74,21 @@ HttpAnswer infer_http_answer(const InferAnswer& from) {
   return answer;
 }
 
+VersionStats stats_of(const LoadedVersion& version) {
+  return {.model = version.description.name,
+          .version = version.version,
+          .counts = version.stats.counts(),
+          .executions = version.scorer->executions()};
+}
+
+// What GET of a path below a model is answered with.
+HttpAnswer answer_of(const std::string& verb, const LoadedVersion& version) {
+  if (verb == "ready") return {};
+  if (verb == "config") return {.body = config_json(version.description)};
+  if (verb == "stats") return {.body = stats_json(std::array{stats_of(version)})};
+  return {.body = metadata_json(version.description)};
+}
+
 }  // namespace
 
 // Counts and logs the answer.
@@ -128,6 +144,11 @@ HttpService::Route HttpService::route(const HttpHead& head) {
         .work = [make](HttpRequest& request, const Respond& respond) { respond(make(request)); }};
   };
   const std::vector<std::string> parts = path_parts(path);
+  // A model may have that name all the same.
+  if (path == "/v2/models/stats" && !service_.models().contains("stats")) {
+    expect_get(head);
+    return at_once([this](const HttpHead&) { return all_stats(); });
+  }
   if (parts.size() >= 3 && parts[0] == "v2" && parts[1] == "models") {
     ModelPath model{.name = parts[2]};
     size_t next = 3;
@@ -162,7 +183,9 @@ HttpService::Route HttpService::route(const HttpHead& head) {
   return at_once([](const HttpHead&) {
     return HttpAnswer{.body = json{{"name", "hugectr_lite"},
                                    {"version", std::string(kVersion)},
-                                   {"extensions", {"binary_tensor_data", "model_repository"}}}
+                                   {"extensions",
+                                    {"binary_tensor_data", "model_configuration",
+                                     "model_repository", "statistics"}}}
                                   .dump()};
   });
 }
@@ -242,6 +265,19 @@ HttpAnswer HttpService::index() const {
   return {.body = list.dump(-1, ' ', false, json::error_handler_t::replace)};
 }
 
+// A model that is not served has none.
+HttpAnswer HttpService::all_stats() const {
+  std::vector<VersionStats> versions;
+  for (const auto& [name, model] : service_.models()) {
+    try {
+      versions.push_back(stats_of(*model->current()));
+    } catch (const RequestError&) {
+      continue;
+    }
+  }
+  return {.body = stats_json(versions)};
+}
+
 HttpService::Route HttpService::model_route(const HttpHead& head, const ModelPath& path) {
   if (path.verb == "infer" || path.verb == "text") {
     expect_post(head);
@@ -251,15 +287,16 @@ HttpService::Route HttpService::model_route(const HttpHead& head, const ModelPat
             .max_body = max_body_};
   }
   static_cast<void>(service_.version(path.name, path.version));
-  if (path.verb != "" && path.verb != "ready")
-    throw RequestError(404, fmt::format("{}: expected \"ready\", \"infer\" or \"text\" after the "
-                                        "model, found \"{}\"",
-                                        head.target.substr(0, 200), path.verb.substr(0, 64)));
+  const bool known =
+      path.verb == "" || path.verb == "ready" || path.verb == "config" || path.verb == "stats";
+  if (!known)
+    throw RequestError(404,
+                       fmt::format("{}: expected \"ready\", \"config\", \"stats\", \"infer\" or "
+                                   "\"text\" after the model, found \"{}\"",
+                                   head.target.substr(0, 200), path.verb.substr(0, 64)));
   expect_get(head);
   return {.work = [this, path](HttpRequest&, const Respond& respond) {
-    const ServedModel::Lease version = service_.version(path.name, path.version);
-    respond(path.verb == "ready" ? HttpAnswer{}
-                                 : HttpAnswer{.body = metadata_json(version->description)});
+    respond(answer_of(path.verb, *service_.version(path.name, path.version)));
   }};
 }
 

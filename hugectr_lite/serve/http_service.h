@@ -45,6 +45,7 @@ class HttpService {
   void check_consent(const HttpHead& head) const;
   [[nodiscard]] HttpAnswer page(const HttpHead& head) const;
   [[nodiscard]] HttpAnswer index() const;
+  [[nodiscard]] HttpAnswer all_stats() const;
   void infer(const HttpRequest& request, const ModelPath& path, const Respond& respond);
   [[nodiscard]] Respond logged(const HttpHead& head, Clock::time_point received, size_t bytes,
                                const Respond& respond);

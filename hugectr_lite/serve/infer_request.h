@@ -53,6 +53,10 @@ struct ModelDescription {
   std::vector<TensorSpec> inputs = {}, outputs = {};
   std::optional<WeightsIdentity> weights = {};  // of a checkpoint
   int64_t max_samples = 65'536;                 // of a request
+  int64_t max_batch = 256;                      // samples that are scored at once
+  int64_t max_delay_us = 0;                     // that a batch waits for more
+  std::string example_line = {};                // of text, where the model takes it
+  std::string example_names = {};               // of its columns; empty: they have none
 };
 
 // Throws RequestError (413) for more samples than a request may have.

@@ -271,9 +271,77 @@ std::string metadata_json(const ModelDescription& model) {
   return metadata.dump();
 }
 
+std::string config_json(const ModelDescription& model) {
+  const bool takes_text = !model.example_line.empty();
+  const auto tensor = [](const TensorSpec& spec) {
+    return json{
+        {"name", spec.name},
+        {"data_type",
+         spec.type == DataType::kBytes ? "TYPE_STRING" : "TYPE_" + std::string(name_of(spec.type))},
+        {"dims", std::vector<int64_t>(spec.shape.begin() + 1, spec.shape.end())},
+        {"is_shape_tensor", false}};
+  };
+  json inputs = json::array(), outputs = json::array();
+  for (const TensorSpec& spec : model.inputs) {
+    json input = tensor(spec);
+    input["format"] = "FORMAT_NONE";
+    input["allow_ragged_batch"] = false;
+    input["optional"] = takes_text;  // text, or all the others
+    inputs.push_back(std::move(input));
+  }
+  for (const TensorSpec& spec : model.outputs) {
+    json output = tensor(spec);
+    output["label_filename"] = "";
+    outputs.push_back(std::move(output));
+  }
+  json config{{"name", model.name},
+              {"platform", "hugectr_lite"},
+              {"backend", "hugectr_lite"},
+              {"version_policy", {{"latest", {{"num_versions", 1}}}}},
+              {"max_batch_size", model.max_samples},
+              {"input", inputs},
+              {"output", outputs},
+              {"dynamic_batching",
+               {{"preferred_batch_size", {model.max_batch}},
+                {"max_queue_delay_microseconds", model.max_delay_us}}}};
+  if (model.weights)
+    config["parameters"] = {
+        {"iteration", {{"string_value", std::to_string(model.weights->iteration)}}},
+        {"weights_xxh3_64", {{"string_value", model.weights->xxh3_64}}}};
+  return config.dump();
+}
+
+std::string stats_json(std::span<const VersionStats> versions) {
+  const auto sum = [](const InferenceStats::Sum& of) {
+    return json{{"count", of.count}, {"ns", of.time.count()}};
+  };
+  json list = json::array();
+  for (const auto& [model, version, counts, executions] : versions)
+    list.push_back({{"name", model},
+                    {"version", version},
+                    {"last_inference", counts.last_unix},
+                    {"inference_count", counts.samples},
+                    {"execution_count", executions},
+                    {"inference_stats",
+                     {{"success", sum(counts.success)},
+                      {"fail", sum(counts.fail)},
+                      {"queue", sum(counts.queue)},
+                      {"compute_input", sum(counts.input)},
+                      {"compute_infer", sum(counts.infer)},
+                      {"compute_output", sum(counts.output)},
+                      {"cache_hit", sum({})},
+                      {"cache_miss", sum({})}}},
+                    {"batch_stats", json::array()}});
+  return json{{"model_stats", list}}.dump();
+}
+
 InferRequest parse_infer(const std::string& body, const std::string& json_length,
                          const ModelDescription& model) {
   const size_t length = json_bytes(body, json_length);
+  if (const size_t first = body.find_first_not_of(" \t\r\n");
+      !model.example_line.empty() && first != std::string::npos && body[first] != '{')
+    refuse("request: expected JSON, found {}: lines of text go to /v2/models/{}/text",
+           in_quotes(body), model.name);
   JsonReader reader;
   const dom::element root =
       reader.parse(std::string_view(body).substr(0, length), most_values(model));

@@ -9,11 +9,23 @@
 #include <string>
 
 #include "hugectr_lite/serve/infer_request.h"
+#include "hugectr_lite/serve/inference_stats.h"
 
 namespace hlite::serve {
 
 // The answer to GET /v2/models/M.
 std::string metadata_json(const ModelDescription& model);
+
+// The answer to GET /v2/models/M/config: Triton's ModelConfig, as far as it means something here.
+std::string config_json(const ModelDescription& model);
+
+// The answer to GET /v2/models/M/stats and /v2/models/stats: Triton's statistics extension.
+struct VersionStats {
+  std::string model, version;
+  InferenceStats::Counts counts;
+  int64_t executions = 0;
+};
+std::string stats_json(std::span<const VersionStats> versions);
 
 // `body` must have kBodyPadding readable bytes beyond its end; `json_length`: the header
 // Inference-Header-Content-Length, empty where there is none. Throws RequestError.

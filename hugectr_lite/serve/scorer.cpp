@@ -102,6 +102,7 @@ bool Scorer::submit(ScoreJob& job) {
     // A request that is larger than the whole queue may have it for itself.
     if (queued_ > 0 && queued_ + job.samples.size > options_.max_queue) return false;
     queued_ += job.samples.size;
+    job.queued = Clock::now();
     queue_.push_back(std::move(job));
     metrics_.queued_samples.Set(static_cast<double>(queued_));
   }
@@ -203,8 +204,9 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
   });
   std::string failure;
   int status = 500;
+  Clock::duration network{};
   try {
-    evaluate(loaded, jobs);
+    network = evaluate(loaded, jobs);
   } catch (const FileError& error) {  // ServedModel logs it once
     failure = error.what();
     status = 503;
@@ -219,26 +221,36 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
       job.done({.status = status, .error = failure});
       continue;
     }
+    const auto before = Clock::now();
     ScoreResult result;
     result.scores.resize(static_cast<size_t>(job.samples.size * tasks_));
     std::transform(logit, logit + result.scores.size(), result.scores.begin(),
                    [&](float of) { return loaded.predictor.score_of(of); });
     logit += result.scores.size();
+    result.times = {.queue = start - job.queued,
+                    .input = (job.queued - job.received) + (end - start - network),
+                    .infer = network,
+                    .output = Clock::now() - before};
     if (job.counted) count(job, result, start, end);
     job.done(std::move(result));
   }
 }
 
-// Logits of all jobs, one after the other, in batches of at most the model's size.
-void Scorer::evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs) {
+// Logits of all jobs, one after the other, in batches of at most the model's size. Returns how long
+// the network took.
+Clock::duration Scorer::evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs) {
   const int64_t dense = data().dense_dim, stride = data().dense_width(), columns = key_columns();
   const int64_t most = loaded.predictor.batch_size();
   loaded.outputs.clear();
   data::HostBatch& batch = loaded.batch.batch();
   int64_t filled = 0;
+  Clock::duration network{};
   const auto run = [&] {
     loaded.batch.set_size(filled);
+    const auto before = Clock::now();
     loaded.predictor.run(batch, loaded.outputs);
+    network += Clock::now() - before;
+    if (jobs.front().counted) ++executions_;
     metrics_.batches.Increment();
     metrics_.batch_samples.Observe(static_cast<double>(filled));
     filled = 0;
@@ -252,6 +264,7 @@ void Scorer::evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs) {
       if (++filled == most) run();
     }
   if (filled > 0) run();
+  return network;
 }
 
 void Scorer::count(const ScoreJob& job, const ScoreResult& result, Clock::time_point start,

@@ -4,6 +4,7 @@
 // evaluation computes a sample from its own values only (ops/row_product.h).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/sample_rows.h"
+#include "hugectr_lite/serve/inference_stats.h"
 #include "hugectr_lite/serve/server_metrics.h"
 #include "tools/apply/text_rows.h"
 
@@ -51,11 +53,13 @@ struct ScoreResult {
   int status = 200;
   std::string error = {};
   std::vector<float> scores = {};
+  RequestTimes times = {};  // where there are scores
 };
 
 struct ScoreJob {
   SampleBlock samples;
   Clock::time_point received, deadline;
+  Clock::time_point queued = {};          // since when it waits: set by submit()
   std::function<void(ScoreResult)> done;  // called once, on the scoring thread
   bool counted = true;                    // in the metrics
 };
@@ -91,6 +95,10 @@ class Scorer {
   [[nodiscard]] int64_t key_columns() const { return rows_->key_columns(); }
   [[nodiscard]] std::vector<int64_t> table_rows() const { return rows_->table_rows(); }
   [[nodiscard]] int64_t tasks() const { return tasks_; }
+  // A line of text that the model takes, and the names of its columns. REQUIRES takes_text().
+  [[nodiscard]] tools::ExampleLine example() const { return preparation_->example(); }
+  // Batches of counted jobs that the network has computed.
+  [[nodiscard]] int64_t executions() const { return executions_; }
 
  private:
   struct Loaded;
@@ -99,7 +107,7 @@ class Scorer {
   void open_preparation(const config::DataConfig& config, std::span<const int64_t> slot_rows);
   [[nodiscard]] std::vector<ScoreJob> take_jobs();
   void score(Loaded& loaded, std::vector<ScoreJob> jobs);
-  void evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs);
+  Clock::duration evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs);
   void count(const ScoreJob& job, const ScoreResult& result, Clock::time_point start,
              Clock::time_point end);
 
@@ -112,6 +120,7 @@ class Scorer {
   std::mutex text_mutex_;                          // TextRows are one thread's at a time
   const predict::Predictor* predictor_ = nullptr;  // lives as long as the thread
   int64_t tasks_ = 1;
+  std::atomic<int64_t> executions_{0};
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -28,8 +28,12 @@ ModelDescription description_of(const std::string& name, const std::string& vers
                                 .also = {DataType::kInt32, DataType::kUint32},
                                 .shape = {-1, scorer.key_columns()},
                                 .rows = scorer.table_rows()});
-  if (scorer.takes_text())
+  if (scorer.takes_text()) {
     description.inputs.push_back({.name = "text", .type = DataType::kBytes, .shape = {-1, 1}});
+    const tools::ExampleLine example = scorer.example();
+    description.example_line = example.line;
+    description.example_names = example.names;
+  }
   description.outputs.push_back(
       {.name = "score", .type = DataType::kFp32, .shape = {-1, scorer.tasks()}});
   return description;
@@ -87,6 +91,8 @@ std::unique_ptr<LoadedVersion> ServedModel::load_version(const VersionNumber& nu
   loaded->description = description_of(options_.name, loaded->version, *loaded->scorer);
   loaded->description.weights = weights;
   loaded->description.max_samples = options_.scorer.max_samples;
+  loaded->description.max_batch = options_.scorer.max_batch;
+  loaded->description.max_delay_us = options_.scorer.max_delay.count();
   return loaded;
 }
 

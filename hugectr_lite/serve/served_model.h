@@ -51,7 +51,8 @@ struct LoadedVersion {
   std::string version;  // the number as text
   ModelDescription description;
   mutable std::atomic<int64_t> users{0};  // requests that are under way
-  std::unique_ptr<Scorer> scorer;         // ends first, and with it all requests
+  mutable InferenceStats stats;
+  std::unique_ptr<Scorer> scorer;  // ends first, and with it all requests
 };
 
 class ServedModel {

@@ -138,6 +138,16 @@ ServedModel::Lease Service::version(const std::string& name, const std::string& 
 void Service::infer(const InferCall& call, const Parse& parse,
                     std::function<void(const Inferred&)> done) {
   const ServedModel::Lease version = this->version(call.model, call.version);
+  try {
+    submit(version, call, parse, std::move(done));
+  } catch (...) {
+    version->stats.failed(Clock::now() - call.received);
+    throw;
+  }
+}
+
+void Service::submit(const ServedModel::Lease& version, const InferCall& call, const Parse& parse,
+                     std::function<void(const Inferred&)> done) {
   const RequestError full(503, "the queue of samples is full");
   if (version->scorer->full()) throw full;
   InferRequest request = parse(version->description);
@@ -152,21 +162,28 @@ void Service::infer(const InferCall& call, const Parse& parse,
       request.timeout_us > 0 ? std::min(std::chrono::microseconds(request.timeout_us), longest)
                              : std::chrono::microseconds(options_.deadline);
   request.inputs.clear();
-  ScoreJob job{
-      .samples = std::move(samples),
-      .received = call.received,
-      .deadline = std::min(call.received + limit, call.latest),
-      .done = [version, request = std::move(request), done = std::move(done)](ScoreResult result) {
-        // JSON has no NaN and no infinity.
-        if (!std::all_of(result.scores.begin(), result.scores.end(),
-                         [](float score) { return std::isfinite(score); }))
-          result = {.status = 500, .error = "the model gives scores that are NaN or infinite"};
-        done({.version = *version,
-              .request = request,
-              .status = result.status,
-              .error = result.error,
-              .scores = result.scores});
-      }};
+  ScoreJob job{.samples = std::move(samples),
+               .received = call.received,
+               .deadline = std::min(call.received + limit, call.latest),
+               .done = [version, request = std::move(request), done = std::move(done),
+                        received = call.received](ScoreResult result) {
+                 // JSON has no NaN and no infinity.
+                 if (!std::all_of(result.scores.begin(), result.scores.end(),
+                                  [](float score) { return std::isfinite(score); }))
+                   result = {.status = 500,
+                             .error = "the model gives scores that are NaN or infinite"};
+                 const auto all = Clock::now() - received;
+                 if (result.status == 200)
+                   version->stats.succeeded(
+                       result.times, std::ssize(result.scores) / version->scorer->tasks(), all);
+                 else
+                   version->stats.failed(all);
+                 done({.version = *version,
+                       .request = request,
+                       .status = result.status,
+                       .error = result.error,
+                       .scores = result.scores});
+               }};
   if (!version->scorer->submit(job)) throw full;
 }
 

@@ -85,6 +85,9 @@ class Service {
   [[nodiscard]] Metrics& metrics() { return metrics_; }
 
  private:
+  void submit(const ServedModel::Lease& version, const InferCall& call, const Parse& parse,
+              std::function<void(const Inferred&)> done);
+
   const ServiceOptions options_;
   Metrics metrics_;
   Models models_;

@@ -8,25 +8,23 @@
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/shell_word.h"
+#include "hugectr_lite/trainer/run/html_style.h"
+#include "hugectr_lite/trainer/run/line_chart.h"
 
 namespace hlite::serve {
 
+using trainer::html_escaped;
+
 namespace {
 
-constexpr const char* kHead = R"html(<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>hugectr_lite serve</title><link rel="icon" href="data:,">
-<style>
-:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif; }
-body { max-width: 60em; margin: 2em auto; padding: 0 1em; }
-table { border-collapse: collapse; } td, th { text-align: left; padding: .1em 1.5em .1em 0; }
-pre { padding: .7em; overflow-x: auto; } pre, svg { border: 1px solid #8884; border-radius: .3em; }
-figure { display: inline-block; margin: .5em 1em .5em 0; width: 27em; max-width: 100%; }
-svg { width: 100%; height: 7em; }
-path { fill: none; stroke: #4a90d9; stroke-width: 1.5; vector-effect: non-scaling-stroke; }
-path + path { stroke: #d9704a; } .p50 { color: #4a90d9; } .p99 { color: #d9704a; } .error { color: #d33; }
-</style></head><body>
-<h1>hugectr_lite serve</h1>
-)html";
+// In addition to the style of reports.
+constexpr const char* kStyle = R"css(
+section .charts{margin:12px 0}
+section svg{height:7em}svg path{vector-effect:non-scaling-stroke}
+section th,section td{text-align:left}
+section pre{border:1px solid var(--line);border-radius:6px;padding:8px 12px;margin-bottom:12px}
+)css";
 
 constexpr const char* kScript = R"html(<script>
 'use strict';
@@ -69,7 +67,7 @@ function draw(figure, lines) {
 async function look() {
   try {
     const text = await (await fetch('metrics')).text(), now = performance.now() / 1e3;
-    for (const section of document.querySelectorAll('section')) {
+    for (const section of document.querySelectorAll('section[id]')) {
       const model = section.id, seen = state[model] ??= {rate: [], p50: [], p99: []};
       const requests = values(text, 'requests_total', model).value;
       const buckets = values(text, 'request_seconds_bucket', model);
@@ -92,22 +90,16 @@ async function look() {
   }
 }
 look();
-</script></body></html>
+</script></main></body></html>
 )html";
 
 constexpr const char* kFigures =
-    R"html(<figure><svg viewBox="0 0 300 100" preserveAspectRatio="none"><path/></svg>
-<figcaption>requests/s: <output>-</output></figcaption></figure>
-<figure><svg viewBox="0 0 300 100" preserveAspectRatio="none"><path/><path/></svg>
-<figcaption>latency in ms: <span class="p50">p50 <output>-</output></span>,
-<span class="p99">p99 <output>-</output></span></figcaption></figure>
+    R"html(<div class="charts"><figure><figcaption><span>requests/s: <output>-</output></span></figcaption>
+<svg viewBox="0 0 300 100" preserveAspectRatio="none"><path class="s0"/></svg></figure>
+<figure><figcaption>latency in ms: <span class="key">p50 <output>-</output></span>
+<span class="key s1">p99 <output>-</output></span></figcaption>
+<svg viewBox="0 0 300 100" preserveAspectRatio="none"><path class="s0"/><path class="s1"/></svg></figure></div>
 )html";
-
-std::string html_text(const std::string& text) {
-  std::string out;
-  for (const char c : text) out += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
-  return out;
-}
 
 // One sample of zeros, which every model takes.
 std::string example_request(const ModelDescription& model) {
@@ -119,6 +111,27 @@ std::string example_request(const ModelDescription& model) {
                         {"datatype", name_of(spec.type)},
                         {"data", std::vector<int>(static_cast<size_t>(spec.shape[1]))}});
   return nlohmann::ordered_json{{"inputs", inputs}}.dump();
+}
+
+// A line as a word of a shell's command. Terminals take a tab for a wish, so printf writes it.
+std::string line_as_word(const std::string& line) {
+  if (line.find('\t') == std::string::npos) return shell_quoted(line);
+  std::string escaped;
+  for (const char c : line) escaped += c == '\t' ? "\\t" : c == '\\' ? "\\\\" : std::string(1, c);
+  return "\"$(printf %b " + shell_quoted(escaped) + ")\"";
+}
+
+std::string curl_text(const ModelDescription& model, const std::string& url,
+                      const std::string& header) {
+  if (model.example_line.empty()) return {};
+  const std::string columns =
+      model.example_names.empty()
+          ? ""
+          : fmt::format(" of the columns <code>{}</code>", html_escaped(model.example_names));
+  return fmt::format(
+      "<p>A line{}, as the training file has them, without the label; its texts are the first of their "
+      "columns, its numbers means:</p>\n<pre>curl {}/text{} --data-raw {}</pre>\n",
+      columns, url, header, html_escaped(line_as_word(model.example_line)));
 }
 
 // A client may send anything as its Host; what goes into a command must be an address.
@@ -141,22 +154,28 @@ std::string tensor_rows(const ModelDescription& model) {
 }  // namespace
 
 std::string status_page(std::span<const StatusEntry> models, const std::string& host, bool token) {
-  std::string page = kHead;
-  page += fmt::format("<p>Version {}; <a href=\"metrics\">metrics</a></p>\n", kVersion);
+  std::string page = trainer::page_head("hugectr_lite serve", kStyle);
+  page += fmt::format(
+      "<h1>hugectr_lite serve</h1>\n<p class=\"soft\">Version {}; <a href=\"metrics\">metrics</a>"
+      "</p>\n",
+      kVersion);
+  const char* const header = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
   for (const auto& [model, error] : models) {
     if (!error.empty()) {
-      page += fmt::format("<h2>{}</h2><p class=\"error\">not served: {}</p>\n", model.name,
-                          html_text(error));
+      page +=
+          fmt::format("<section><h2>{}</h2>\n<p class=\"state bad\">not served: {}</p></section>\n",
+                      model.name, html_escaped(error));
       continue;
     }
+    const std::string url = fmt::format("http://{}/v2/models/{}", checked_host(host), model.name);
     page += fmt::format(
         "<section id=\"{0}\"><h2>{0}</h2>\n"
-        "<p>Version <output>{1}</output></p>\n{2}"
-        "<table><tr><th></th><th>tensor</th><th>datatype</th><th>shape</th></tr>\n{3}</table>\n"
-        "<p>One sample of zeros:</p>\n"
-        "<pre>curl http://{4}/v2/models/{0}/infer{5} -d '{6}'</pre></section>\n",
-        model.name, model.versions.at(0), kFigures, tensor_rows(model), checked_host(host),
-        token ? " -H \"Authorization: Bearer $TOKEN\"" : "", html_text(example_request(model)));
+        "<p class=\"soft\">Version <output>{1}</output></p>\n{2}"
+        "<div class=\"wide\"><table><tr><th></th><th>tensor</th><th>datatype</th><th>shape</th></tr>\n"
+        "{3}</table></div>\n{4}<p>One sample of zeros:</p>\n<pre>curl {5}/infer{6} -d "
+        "'{7}'</pre></section>\n",
+        model.name, model.versions.at(0), kFigures, tensor_rows(model),
+        curl_text(model, url, header), url, header, html_escaped(example_request(model)));
   }
   return page + kScript;
 }

@@ -5,13 +5,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
 import numpy as np
 import tritonclient.http as triton
 from prometheus_client.parser import text_string_to_metric_families
 
-from running_server import DENSE, Server, evaluation, json_request, json_scores, make_models
+from running_server import DENSE, TABLES, Server, evaluation, json_request, json_scores, make_models
 
 
 def inputs(dense, keys, binary):
@@ -51,6 +52,49 @@ class ClientsTest(unittest.TestCase):
         self.assertEqual(result.as_numpy("score").shape, (333, 1))
         with self.assertRaisesRegex(triton.InferenceServerException, r"expected shape \[-1,2\], found \[1,3\]"):
             client.infer("demo", inputs(np.zeros((1, DENSE + 1), np.float32), keys[:1], True))
+
+    def test_tritonclient_reads_configuration_and_statistics(self):
+        dense, keys, _ = evaluation()
+        client = triton.InferenceServerClient(f"127.0.0.1:{self.server.port}")
+        config = client.get_model_config("demo")
+        self.assertEqual(config, client.get_model_config("demo", "1"))
+        self.assertEqual((config["name"], config["platform"], config["max_batch_size"]), ("demo", "hugectr_lite", 65536))
+        self.assertEqual([(t["name"], t["data_type"], t["dims"], t["optional"]) for t in config["input"]],
+                         [("dense", "TYPE_FP32", [DENSE], False), ("keys", "TYPE_INT64", [len(TABLES)], False)])
+        self.assertEqual([(t["name"], t["data_type"], t["dims"]) for t in config["output"]], [("score", "TYPE_FP32", [1])])
+        self.assertEqual(config["dynamic_batching"], {"preferred_batch_size": [256], "max_queue_delay_microseconds": 0})
+        self.assertEqual(config["parameters"]["iteration"], {"string_value": "60"})
+
+        def statistics(model="clamped", version=""):
+            found, = client.get_inference_statistics(model, version)["model_stats"]
+            self.assertEqual((found["name"], found["version"], found["batch_stats"]), ("clamped", "1", []))
+            return found
+        before, start = statistics(), time.time()
+        for n in (1, 7, 300):
+            client.infer("clamped", inputs(dense[:n], keys[:n], True))
+        with self.assertRaises(triton.InferenceServerException):
+            client.infer("clamped", inputs(dense[:2], keys[:3], True))
+        with self.assertRaises(triton.InferenceServerException):
+            client.infer("clamped", inputs(dense[:2], keys[:2], True), model_version="2")  # not of version 1
+        after, seconds = statistics(version="1"), time.time() - start
+        self.assertEqual(after["inference_count"] - before["inference_count"], 308)
+        self.assertEqual(after["execution_count"] - before["execution_count"], 4)  # 300 samples are two batches
+        self.assertTrue(start - 1 < after["last_inference"] / 1000 < start + seconds + 1)
+
+        def rise(name, of):
+            return after["inference_stats"][name][of] - before["inference_stats"][name][of]
+        for name, count in (("success", 3), ("fail", 1), ("queue", 3), ("compute_input", 3), ("compute_infer", 3),
+                            ("compute_output", 3), ("cache_hit", 0), ("cache_miss", 0)):
+            self.assertEqual(rise(name, "count"), count, name)
+            self.assertTrue(rise(name, "ns") > 0 if count else rise(name, "ns") == 0, name)
+        parts = sum(rise(name, "ns") for name in ("queue", "compute_input", "compute_infer", "compute_output"))
+        self.assertLessEqual(parts, rise("success", "ns"))
+        self.assertLess(rise("success", "ns"), 1e9 * seconds)
+        everything = client.get_inference_statistics()["model_stats"]
+        self.assertEqual([found["name"] for found in everything], ["clamped", "demo"])
+        self.assertEqual(everything[0]["inference_stats"], after["inference_stats"])
+        with self.assertRaisesRegex(triton.InferenceServerException, "expected version 1, found"):
+            client.get_inference_statistics("demo", "3")
 
     def test_prometheus_client(self):
         dense, keys, _ = evaluation()

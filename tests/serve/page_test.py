@@ -11,7 +11,7 @@ import unittest
 
 import numpy as np
 
-from running_server import DENSE, TABLES, Server, json_request, json_scores, make_models
+from running_server import DENSE, TABLES, Server, json_request, json_scores, make_models, make_text_model, run
 
 # As much of a browser as the script uses: a section with its elements, two answers of the server, and then the end.
 BROWSER = """
@@ -70,6 +70,40 @@ class PageTest(unittest.TestCase):
             answer = subprocess.run(["sh", "-c", command.replace("curl", "curl -sS --fail", 1)], capture_output=True, check=True,
                                     env=dict(os.environ, TOKEN="secret"))
             self.assertEqual(json_scores(answer.stdout).shape, (1,))
+
+    @unittest.skipUnless(shutil.which("curl"), "skipped: no curl")
+    def test_the_line_of_text_works_by_copy_and_paste(self):
+        def command_of(server, path):
+            page = self.page(server)
+            self.assertIn(path, page)
+            found = re.findall("<pre>(.*?)</pre>", page, re.DOTALL)
+            self.assertEqual(len(found), 2)
+            return html.unescape(found[0])
+        make_text_model()
+        schema = {"header": True, "separator": "\t", "label": {"column": "y", "positive": ["1"]},
+                  "dense": [{"column": "big", "transform": "log1p_standardize"}, {"column": "small", "transform": "standardize"}],
+                  "categorical": [{"column": "it's"}, {"column": "quoted"},
+                                  {"column": "small", "name": "part", "buckets": [0.5]}]}
+        with open("odd.tsv", "w", encoding="utf-8") as file:
+            file.write("big\tit's\ty\tquoted\tsmall\n")
+            file.writelines(f"{i * 1000}\t@it's \\{i % 3} 100%\t{i % 2}\t\"a \"\"b\"\"\t{i % 5}\"\t-0.{i % 7}\n" for i in range(300))
+        with open("odd.json", "w", encoding="utf-8") as file:
+            json.dump(schema, file)
+        run("csv_prep", "--schema", "odd.json", "--train", "odd.tsv", "--val-share", "10%", "--out", "odd", "--write-config", "wdl")
+        run("train", "--config", "odd/wdl.json", "--set", "solver.num_epochs=1", "--save", "odd_model", "--with-preparation", "--quiet")
+        for model, names, line in (("text", None, "\\d+,c\\d+,d \\d"),
+                                   ("odd_model", "big\tit's\tquoted\tsmall", "\\d+\t@it's .{2} 100%\t.a ..b..\t\\d.\t-0.\\d+")):
+            with self.subTest(model), Server(models=("demo=" + model,)) as server:
+                command = command_of(server, "/v2/models/demo/text")
+                if names:
+                    self.assertIn(f"of the columns <code>{names}</code>", html.unescape(self.page(server)))
+                sent = subprocess.run(["sh", "-c", command.replace("curl", "printf '%s|'", 1)], capture_output=True, check=True)
+                row = sent.stdout.decode().split("|")[-2]
+                self.assertRegex(row, "^" + line + "$")
+                answer = subprocess.run(["sh", "-c", command.replace("curl", "curl -sS --fail", 1)], capture_output=True, check=True)
+                status, _, score = server.ask("/v2/models/demo/text", row.encode())
+                self.assertEqual((status, score), (200, answer.stdout))
+                self.assertTrue(0 < float(score) < 1)
 
     def test_a_host_that_is_no_address_does_not_get_into_the_command(self):
         with Server() as server:

@@ -61,7 +61,7 @@ class ScoresTest(unittest.TestCase):
             self.assertEqual(inputs, [{"name": "dense", "datatype": "FP32", "shape": [-1, DENSE]},
                                       {"name": "keys", "datatype": "INT64", "shape": [-1, len(TABLES)],
                                        "parameters": {"rows": TABLES}}])
-            self.assertEqual(json.loads(server.ask("/v2")[2])["extensions"], ["binary_tensor_data", "model_repository"])
+            self.assertEqual(json.loads(server.ask("/v2")[2])["extensions"], ["binary_tensor_data", "model_configuration", "model_repository", "statistics"])
             for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/demo/ready", "/v2/models/demo/versions/1/ready"):
                 self.assertEqual(server.ask(path)[0], 200, path)
                 self.assertEqual(server.ask(path, method="HEAD")[0], 200, path)
@@ -111,6 +111,18 @@ class ScoresTest(unittest.TestCase):
                 status, _, answer = server.score(body)
                 self.assertEqual(status, 400)
                 self.assertIn(words, json.loads(answer)["error"])
+
+    def test_configuration_and_statistics_are_asked_for_by_get(self):
+        dense, keys, _ = evaluation()
+        with Server() as server:
+            server.score(json_request(dense[:3], keys[:3]))
+            found, = json.loads(server.ask("/v2/models/stats")[2])["model_stats"]
+            self.assertEqual((found["name"], found["inference_count"], found["execution_count"]), ("demo", 3, 1))
+            for path in ("/v2/models/demo/config", "/v2/models/demo/stats", "/v2/models/demo/versions/1/stats", "/v2/models/stats"):
+                self.assertEqual(server.ask(path, method="HEAD")[0], 200, path)
+                self.assertEqual(server.ask(path, b"{}")[0], 405, path)
+            for path in ("/v2/models/demo/versions/2/config", "/v2/models/other/stats", "/v2/models/demo/statistics"):
+                self.assertEqual(server.ask(path)[0], 404, path)
 
     def test_unknown_keys_are_counted(self):
         with Server(models=("demo=clamped",)) as server:

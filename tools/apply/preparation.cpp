@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <span>
 
 #include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 #include "tools/criteo/criteo_rows.h"
 #include "tools/csv/csv_rows.h"
 
@@ -17,6 +20,47 @@ namespace {
 using config::JsonNode;
 using config::member;
 using config::to_integer;
+
+constexpr size_t kMostText = 4096;  // of a category that is shown
+
+// The category of id 1; empty: there is none, or it has a line feed, which a line of text cannot
+// have.
+std::string first_category(const std::string& vocabulary) {
+  const ReadFile file(vocabulary);
+  std::string text(std::min<size_t>(kMostText, static_cast<size_t>(file.size())), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  const size_t end = text.find('\n');
+  if (end == std::string::npos) return {};
+  std::string category;
+  for (size_t i = 0; i < end; ++i) {
+    if (text[i] != '\\') {
+      category += text[i];
+    } else if (i + 1 < end && text[++i] == '\\') {
+      category += '\\';
+    } else {
+      return {};
+    }
+  }
+  return category;
+}
+
+std::string joined(const std::vector<std::string>& fields, char separator) {
+  std::string line;
+  for (const std::string& field : fields) {
+    if (&field != &fields.front()) line += separator;
+    const bool bare = field.find_first_of("\"\r\n") == std::string::npos &&
+                      field.find(separator) == std::string::npos;
+    if (bare) {
+      line += field;
+      continue;
+    }
+    line += '"';
+    for (const char c : field) line.append(c == '"' ? 2 : 1, c);
+    line += '"';
+  }
+  return line;
+}
+
 }  // namespace
 
 Preparation::Preparation(const std::string& folder, Labels labels,
@@ -107,7 +151,59 @@ const CsvRowParser* Preparation::open_lines(CsvSchema schema, Labels labels, int
   line_parser_ = std::move(lines);
   schema.labelled = false;
   table_schema_ = std::move(schema);
+  training_ = std::move(training);
   return opened;
+}
+
+// `fields`: of all columns of the training file.
+void Preparation::fill_example(std::vector<std::string>& fields) const {
+  const JsonNode features = JsonNode::parse(manifest_.features_json, path_);
+  const auto put = [&](const CsvColumn& column, std::string text) {
+    const auto at = static_cast<size_t>(column.index);
+    if (at < fields.size() && fields[at].empty()) fields[at] = std::move(text);
+  };
+  const std::string folder = path_.substr(0, path_.rfind('/') + 1);
+  const auto& categories = config::to_list(member(features, "categorical"));
+  for (size_t slot = 0; slot < categories.size(); ++slot) {
+    const CategoryColumn& category = table_schema_->categorical[slot];
+    if (category.kind != CategoryColumn::Kind::kField) continue;
+    const std::string file = folder + config::to_string(member(categories[slot], "vocabulary"));
+    put(category.column, first_category(file));
+  }
+  const auto& numbers = config::to_list(member(features, "dense"));
+  for (size_t k = 0; k < numbers.size(); ++k) {
+    const CsvSchema::Dense& dense = table_schema_->features()[k];
+    const double mean = config::to_number(member(numbers[k], "mean"));
+    const bool is_log = dense.transform == DenseTransform::kLog1p ||
+                        dense.transform == DenseTransform::kLog1pStandardize;
+    const double x = is_log ? std::expm1(mean) : mean;
+    if (!dense.number.age)
+      put(dense.number.column,
+          std::abs(x) < 100 ? fmt::format("{:.2g}", x) : fmt::format("{:.0f}", x));
+  }
+}
+
+ExampleLine Preparation::example() const {
+  ExampleLine example;
+  std::vector<std::string> fields, names = header_;
+  char separator = '\t';
+  if (table_schema_) {
+    separator = table_schema_->separator;
+    int64_t count = std::max<int64_t>(training_.count, table_schema_->columns_needed());
+    for (const int64_t column : training_.left_out) count = std::max(count, column + 1);
+    fields.resize(static_cast<size_t>(count));
+    fill_example(fields);
+    for (const int64_t column : training_.left_out) {
+      fields.erase(fields.begin() + column);
+      if (column < std::ssize(names)) names.erase(names.begin() + column);
+    }
+  } else {  // Criteo's: any number and token
+    fields.assign(criteo::kDense, "1");
+    fields.insert(fields.end(), criteo::kSlots, "05db9164");
+  }
+  example.line = joined(fields, separator);
+  example.names = names.empty() ? "" : joined(names, separator);
+  return example;
 }
 
 const CsvSchema& Preparation::table_schema() const {

@@ -11,6 +11,7 @@
 #include "data_reader/raw_format.h"
 #include "data_reader/unknown_values.h"
 #include "tools/apply/saved_ids.h"
+#include "tools/csv/csv_rows.h"
 #include "tools/csv/csv_schema.h"
 #include "tools/csv/csv_statistics.h"
 #include "tools/prep/block_parser.h"
@@ -18,10 +19,14 @@
 
 namespace hlite::tools {
 
-class CsvRowParser;
-
 // Says if lines have the label's column.
 enum class Labels { kThere, kAbsent };
+
+// A line as the training file had them, without label and weight, and the names of its columns with
+// the separator between them; empty: it had no header.
+struct ExampleLine {
+  std::string line, names;
+};
 
 class Preparation {
  public:
@@ -41,6 +46,10 @@ class Preparation {
   [[nodiscard]] const CsvSchema& table_schema() const;
   // Names of the columns of the training file; empty: it had no header.
   [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
+  // A line that lines() takes: each category is the first one of its vocabulary, each number the mean
+  // of the training rows. Dates, parts of dates, buckets and crosses are missing. No row of anybody's.
+  // REQUIRES Labels::kAbsent, and that lines() does not throw.
+  [[nodiscard]] ExampleLine example() const;
   // The format of the records that encode() makes, and the rows of each table.
   [[nodiscard]] data::RawFormat format() const { return data::RawFormat::from(described_); }
   // The manifest as the tool wrote it, and its path.
@@ -69,6 +78,7 @@ class Preparation {
   void open_ids(const std::string& folder, bool has_other);
   [[noreturn]] void fail_no_header() const;
   void put_dense(const ParsedRows& rows, int k, uint32_t* words) const;
+  void fill_example(std::vector<std::string>& fields) const;
 
   struct FittedDense {
     DenseTransform transform = DenseTransform::kNone;
@@ -80,6 +90,7 @@ class Preparation {
   std::unique_ptr<RowParser> line_parser_;  // csv_prep's, if it is known which column is which
   std::vector<std::string> header_;
   std::optional<CsvSchema> table_schema_;
+  TrainingColumns training_;
   RowShape shape_;
   std::vector<FittedDense> dense_;                    // csv_prep's
   std::vector<std::shared_ptr<const SavedIds>> ids_;  // per slot; some are shared

@@ -392,13 +392,7 @@ std::string HtmlReport::numbers() const {
 }
 
 std::string HtmlReport::page() const {
-  std::string text =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" "
-      "href=\"data:,\">\n<title>"
-      "hugectr_lite run</title>\n<style>";
-  text += kReportStyle;
-  text += "</style></head><body><main>\n" + head() + tiles() + charts();
+  std::string text = page_head("hugectr_lite run") + head() + tiles() + charts();
   text += section("What took the time", step_section());
   text += section("Traffic", traffic_section());
   text += section("Tables beyond memory", tables_section());

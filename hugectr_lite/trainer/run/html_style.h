@@ -1,5 +1,7 @@
-// The look of the page of html_report.h.
+// The look of the pages of html_report.h and of `serve` (serve/status_page.h).
 #pragma once
+
+#include <string>
 
 namespace hlite::trainer {
 
@@ -51,5 +53,13 @@ dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 body{font-size:11px}main{max-width:none;padding:0}section,figure,.tile{break-inside:avoid}pre{max-height:none}
 .bar i{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )css";
+
+// The beginning of a page, up to its content. `style`: rules in addition to those.
+inline std::string page_head(const std::string& title, const char* style = "") {
+  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta "
+         "name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" "
+         "href=\"data:,\">\n<title>" +
+         title + "</title>\n<style>" + kReportStyle + style + "</style></head><body><main>\n";
+}
 
 }  // namespace hlite::trainer
