@@ -116,7 +116,9 @@ int main(int argc, char** argv) {
         if (options.run.quiet) hlite::log::set_level(hlite::log::Level::kWarning);
         const hlite::InterruptGuard interrupts;
         if (!page.empty()) hlite::predict::check_report(options, page);
-        report(hlite::predict::predict(options));
+        const hlite::predict::PredictionResult result = hlite::predict::predict(options);
+        if (result.samples == 0) hlite::log::warning("--input: expected rows to score, found none");
+        report(result);
         if (!page.empty()) hlite::predict::write_report(options, page);
       });
 }

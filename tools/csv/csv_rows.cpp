@@ -15,6 +15,16 @@ namespace {
 
 using Problem = ColumnProblem;
 
+// What to write where a line of too few columns has another separator.
+std::string other_separator(const CsvSchema& schema, std::string_view line, int64_t needed) {
+  for (const char other : {',', ';', '\t', '|'})
+    if (other != schema.separator && std::count(line.begin(), line.end(), other) + 1 >= needed)
+      return fmt::format(": this line has {} between them, where the training file has {}",
+                         in_quotes(std::string_view(&other, 1)),
+                         in_quotes(std::string_view(&schema.separator, 1)));
+  return {};
+}
+
 class CsvLineParser final : public LineParser {
  public:
   // `columns`: of every line; 0: as many as the schema needs, or more. `by`: the column that the
@@ -96,8 +106,11 @@ class CsvLineParser final : public LineParser {
     if (all == 0 || found <= fewer) return std::nullopt;
     if (found != all)
       return fmt::format(
-          "expected at most {} columns as in the training file{}, found {}", all,
-          fewer < all - 1 ? fmt::format(", or {} without label and weight", fewer) : "", found);
+          "expected at most {} columns as in the training file{}, found {}{}", all,
+          fewer < all - 1 ? fmt::format(", or {} without label and weight", fewer) : "", found,
+          found >= 2 * fewer - 1
+              ? ": are these several rows? Each is a line (curl sends them by --data-binary)"
+              : "");
     for (const int64_t column : training_.left_out) row.fields.erase(row.fields.begin() + column);
     return std::nullopt;
   }
@@ -109,9 +122,11 @@ class CsvLineParser final : public LineParser {
     const auto& fields = of_line.fields;
     const auto found = static_cast<int64_t>(fields.size());
     if (found < schema_.columns_needed())
-      return fmt::format("expected at least {} columns (as the schema says), found {}",
-                         schema_.columns_needed(), found);
-    if (has_names(fields)) return "expected a row, found the names of the columns";
+      return fmt::format("expected at least {} columns (as the schema says), found {}{}",
+                         schema_.columns_needed(), found,
+                         other_separator(schema_, line, schema_.columns_needed()));
+    if (has_names(fields))
+      return "expected a row, found the names of the columns: leave that line out";
     const auto field = [&](const CsvColumn& column) {
       return fields[static_cast<size_t>(column.index)];
     };
@@ -145,6 +160,11 @@ CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string
   CsvFields header;
   if (const Problem problem = split_csv(dialect_of(schema), first_line, header))
     raise<DataError>("{}: {}", where, *problem);
+  if (const std::string other =
+          header.fields.size() == 1 ? other_separator(schema, first_line, 2) : std::string();
+      !other.empty())
+    raise<DataError>("{}: expected the names of the columns, found {}{}", where,
+                     in_quotes(first_line), other);
   schema.resolve(header.fields, where);
   if (static_cast<int64_t>(header.fields.size()) < schema.columns_needed())
     raise<DataError>("{}: expected at least {} columns (as the schema says), found {}", where,

@@ -72,8 +72,12 @@ CsvSample::CsvSample(const std::string& path) : path_(path) {
   if (!best)
     raise<DataError>(
         "{}: expected rows of two or more columns with one of the separators , ; tab | between "
-        "them, found {}; another separator needs a schema (--schema)",
-        path, first_line.empty() ? "no row" : in_quotes(first_line));
+        "them, found {}",
+        path,
+        first_line.empty() ? "no row"
+                           : in_quotes(first_line) +
+                                 "; another separator needs a schema "
+                                 "(--schema FILE, with \"separator\": \" \" in it)");
   *this = std::move(*best);
 }
 

@@ -57,7 +57,9 @@ void check_inputs(const std::vector<std::string>& train, const std::vector<std::
     for (const std::string& other : train)
       if (std::error_code none; path == other || std::filesystem::equivalent(path, other, none))
         raise<ConfigError>(
-            "{}: expected a file for training or for validation, found it given as both", path);
+            "{}: expected a file for training or for validation, found it given as both: give "
+            "other rows, as a model knows those that it was trained on",
+            path);
   if (!(options.sample > 0 && options.sample <= 1))
     raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%), found {}",
                        options.sample);

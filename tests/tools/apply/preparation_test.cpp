@@ -266,13 +266,14 @@ TEST_CASE(
     CHECK(
         problem_of(absent, rows.substr(0, 16) + rows.substr(17, 16)) ==
         "expected at most 6 columns as in the training file, or 4 without label and weight, found "
-        "11");
+        "11: are these several rows? Each is a line (curl sends them by --data-binary)");
     CHECK(problem_of(absent, "1,a") == "expected at least 3 columns (as the schema says), found 2");
     CHECK(problem_of(there, "1,1,a,2,x,unused").empty());
     CHECK(problem_of(there, "1,1,a,2,x,unused,more") ==
           "expected at most 6 columns as in the training file, found 7");
     for (const char* line : {"n,c,d", "n,c,d,e", "n,label,c,weight,d,e"})
-      CHECK(problem_of(absent, line) == "expected a row, found the names of the columns");
+      CHECK(problem_of(absent, line) ==
+            "expected a row, found the names of the columns: leave that line out");
   }
 }
 
