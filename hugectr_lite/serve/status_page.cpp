@@ -129,8 +129,8 @@ std::string curl_text(const ModelDescription& model, const std::string& url,
           ? ""
           : fmt::format(" of the columns <code>{}</code>", html_escaped(model.example_names));
   return fmt::format(
-      "<p>A line{}, as the training file has them, without the label; its texts are the first of their "
-      "columns, its numbers means:</p>\n<pre>curl {}/text{} --data-raw {}</pre>\n",
+      "<p>A line{}, as the training file has them, without the label. Its texts are some of their columns', "
+      "its numbers means:</p>\n<pre>curl {}/text{} --data-raw {}</pre>\n",
       columns, url, header, html_escaped(line_as_word(model.example_line)));
 }
 

@@ -21,25 +21,24 @@ using config::JsonNode;
 using config::member;
 using config::to_integer;
 
-constexpr size_t kMostText = 4096;  // of a category that is shown
+constexpr size_t kMostText = 4096;  // of a vocabulary
 
-// The category of id 1; empty: there is none, or it has a line feed, which a line of text cannot
+// One of the first categories, another one for each slot, as the first ones of all slots are
+// together those of a row. Empty: there is none, or it has a line feed, which a line of text cannot
 // have.
-std::string first_category(const std::string& vocabulary) {
+std::string example_category(const std::string& vocabulary, size_t slot) {
   const ReadFile file(vocabulary);
   std::string text(std::min<size_t>(kMostText, static_cast<size_t>(file.size())), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
-  const size_t end = text.find('\n');
-  if (end == std::string::npos) return {};
+  std::vector<std::string_view> lines;
+  for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    lines.push_back(std::string_view(text).substr(at, end - at));
+  if (lines.empty()) return {};
+  const std::string_view line = lines[slot % lines.size()];
   std::string category;
-  for (size_t i = 0; i < end; ++i) {
-    if (text[i] != '\\') {
-      category += text[i];
-    } else if (i + 1 < end && text[++i] == '\\') {
-      category += '\\';
-    } else {
-      return {};
-    }
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\' && (++i == line.size() || line[i] != '\\')) return {};
+    category += line[i];
   }
   return category;
 }
@@ -168,7 +167,7 @@ void Preparation::fill_example(std::vector<std::string>& fields) const {
     const CategoryColumn& category = table_schema_->categorical[slot];
     if (category.kind != CategoryColumn::Kind::kField) continue;
     const std::string file = folder + config::to_string(member(categories[slot], "vocabulary"));
-    put(category.column, first_category(file));
+    put(category.column, example_category(file, slot));
   }
   const auto& numbers = config::to_list(member(features, "dense"));
   for (size_t k = 0; k < numbers.size(); ++k) {

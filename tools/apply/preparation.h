@@ -46,8 +46,8 @@ class Preparation {
   [[nodiscard]] const CsvSchema& table_schema() const;
   // Names of the columns of the training file; empty: it had no header.
   [[nodiscard]] const std::vector<std::string>& header() const { return header_; }
-  // A line that lines() takes: each category is the first one of its vocabulary, each number the mean
-  // of the training rows. Dates, parts of dates, buckets and crosses are missing. No row of anybody's.
+  // A line that lines() takes: each category is one of its vocabulary, each number the mean of the
+  // training rows. Dates, parts of dates, buckets and crosses are missing. It is nobody's row.
   // REQUIRES Labels::kAbsent, and that lines() does not throw.
   [[nodiscard]] ExampleLine example() const;
   // The format of the records that encode() makes, and the rows of each table.
