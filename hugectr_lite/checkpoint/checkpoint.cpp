@@ -12,6 +12,7 @@
 #include "hugectr_lite/checkpoint/manifest_sum.h"
 #include "hugectr_lite/checkpoint/staged_file.h"
 #include "hugectr_lite/config/block.h"
+#include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/output_place.h"
@@ -274,6 +275,11 @@ void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
 CheckpointMeta parse_manifest(const std::string& text, const std::string& name) {
   return config::as_data_error([&] {
     const JsonNode root = JsonNode::parse(text, name);
+    if (const JsonNode* const tool = root.find("tool"))
+      raise<DataError>(
+          "{}: expected the manifest of a {}, which train --save writes, found that of data that {} "
+          "has prepared",
+          name, kFormat, config::to_string(*tool));
     CheckpointMeta meta;
     std::string sum;
     config::read_object(root, [&](Block& s) {

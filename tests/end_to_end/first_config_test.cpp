@@ -106,8 +106,8 @@ TEST_CASE("a first config of each model learns what two categories mean together
   for (const std::string& model : kFirstModels) {
     INFO(model);
     const auto made = run_program({HLITE_CSV_PREP, folder / "train.csv", "--val",
-                                   folder / "val.csv", "--label", "label", "--out", folder / "data",
-                                   "--force", "--write-config", model, "--quiet"});
+                                   folder / "val.csv", "--label", "label", "--dense", "x", "--out",
+                                   folder / "data", "--force", "--write-config", model, "--quiet"});
     INFO(made.err);
     REQUIRE(made.code == 0);
     const std::string config = folder / ("data/" + model + ".json");

@@ -128,6 +128,10 @@ class NewcomerTest(unittest.TestCase):
         self.said(2, "csv_prep clicks.csv --label click --out none", "--label: expected a column of clicks.csv (\"user\", \"item\"",
                   "found \"click\"")
 
+    def test_data_in_the_place_of_a_model(self):
+        self.said(3, "predict --model data --input test.csv --out scores.csv", "data/manifest.json: expected the manifest of a "
+                  "hugectr_lite checkpoint, which train --save writes, found that of data that csv_prep")
+
     def test_what_is_sent_to_the_server(self):
         with open("test.csv", encoding="utf-8") as file:
             header, *rows = file.read().splitlines()
