@@ -34,7 +34,7 @@ except ModuleNotFoundError as missing:
     sys.exit(2)
 
 from onnx_layers import LAYERS, OPSET, Graph, Keys, Tensor, embedding, slot_tables  # noqa: E402
-from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
+from saved_model import ModelError, add_model, exit_code_of, link_of, load  # noqa: E402
 
 IR_VERSION = 8           # of onnx 1.12, which all since read
 MOST_IN_ONE = 1 << 30    # bytes of weights that the file itself holds; protobuf ends at 2 GB
@@ -87,6 +87,10 @@ def build(config, weights, split):
             continue
         if kind in ("BinaryCrossEntropyLoss", "MSELoss"):
             scores = tensors[bottoms[0]].name
+            offset, scale = link_of(layer)
+            for operation, number, neutral in (("Mul", scale, 1), ("Add", offset, 0)):
+                if number != neutral:
+                    scores = g.node(operation, [scores, g.constant(np.array(number, np.float32))])
             share = data.get("negative_share", 1)
             if share < 1:  # training had this share of the negatives
                 scores = g.node("Add", [scores, g.constant(np.array(math.log(share), np.float32))])

@@ -11,10 +11,11 @@
                                                  key (uint32, or int64 with input_key_type I64), slot id, vector, as
                                                  versions before 3.1 had it
 
-A key counts on over the tables of its embedding, as HugeCTR's do. `--like`: weights that `train --export` wrote of the
-config, for names and shapes; what it then holds of a hash embedding does not matter. HugeCTR cannot save a
-HybridSparseEmbedding: it is written, and read, as a localized one. Of a checkpoint the weights are those that predict
-and serve use; --which last takes those that training goes on from. Needs numpy.
+HugeCTR's losses have no base_score: there the bias of the last layer has its log odds. A key counts on over the tables
+of its embedding, as HugeCTR's do. `--like`: weights that `train --export` wrote of the config, for names and shapes;
+what it then holds of a hash embedding does not matter. HugeCTR cannot save a HybridSparseEmbedding: it is written, and
+read, as a localized one. Of a checkpoint the weights are those that predict and serve use; --which last takes those
+that training goes on from. Needs numpy.
 
 Exit codes: 0 done, 2 usage or config, 3 files.
 """
@@ -33,7 +34,7 @@ except ModuleNotFoundError:
           f"Debian's, for /usr/bin/python3), or `pip install numpy`", file=sys.stderr)
     sys.exit(2)
 
-from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
+from saved_model import ModelError, add_model, exit_code_of, link_of, load  # noqa: E402
 
 RUNNING = {".running_mean": "mean", ".running_variance": "var"}
 
@@ -141,6 +142,26 @@ def dense_names(weights, tables):
     return [name for name in own if name not in running], running
 
 
+def add_base_score(config, weights, sign):
+    """Adds sign times the offset of the loss to the bias of the InnerProduct below it, or of one that an Add takes."""
+    layers, loss = config["layers"], config["layers"][-1]
+    offset, scale = link_of(loss)
+    if scale != 1:
+        raise ModelError(f"layer {loss['name']}: expected no score_scale, as HugeCTR has none, found {scale}")
+    if offset == 0:
+        return
+    below, tensors = {layer["top"]: layer for layer in layers if isinstance(layer.get("top"), str)}, [loss["bottom"][0]]
+    for layer in (below.get(tensor, {}) for tensor in tensors):
+        if layer.get("type") == "Add":
+            tensors += layer["bottom"]
+        elif layer.get("type") == "InnerProduct" and f"{layer['name']}.bias" in weights:
+            bias = f"{layer['name']}.bias"
+            weights[bias] = weights[bias] + np.float32(sign * offset)
+            return
+    raise ModelError(f"layer {loss['name']}: expected an InnerProduct with a bias below it, to which HugeCTR's file adds the "
+                     f"base_score {loss['base_score']}, found none")
+
+
 def paths(options, index=""):
     kind = "sparse" if index != "" else "dense"
     return f"{options.prefix}{index}_{kind}_{options.iteration}.model"
@@ -149,6 +170,7 @@ def paths(options, index=""):
 def write(options):
     config, weights = load(options.model, options.config, options.which)
     tables = embeddings(config, weights)
+    add_base_score(config, weights, 1)
     trained, running = dense_names(weights, tables)
     os.makedirs(os.path.dirname(os.path.abspath(options.prefix)), exist_ok=True)
     with open(paths(options), "wb") as file:
@@ -191,6 +213,7 @@ def read(options):
     config, like = load(options.like, options.config)
     tables = embeddings(config, like)
     found = read_dense(options, like, *dense_names(like, tables))
+    add_base_score(config, found, -1)
     for index, table in enumerate(tables):
         found.update(table.read(paths(options, index), like))
     header, at = {}, 0

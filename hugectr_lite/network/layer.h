@@ -16,6 +16,7 @@
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/network/initializer.h"
+#include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/plan/buffers.h"
 #include "hugectr_lite/plan/plan.h"
 
@@ -70,6 +71,8 @@ struct LayerTraits {
   // Set by a loss of several tasks, whose logits and labels are [B,T]; empty: one, [B,1].
   std::vector<float> task_weights = {};
   bool predicts_values = false;  // of a loss: logits are the values themselves, not log odds
+  // Of a loss: its logits, and those of predictions, are this of the tensor that bottom 0 names.
+  ops::Affine link = {};
   // y = x w + b of bottom 0, with parameters weight and perhaps bias, then a ReLU where `has_relu`.
   // Between two of them backward is fused (LayerIo::Below); padding of x (LayerTensor::columns) and
   // a float y are welcome.

@@ -290,6 +290,17 @@ bool Network::predicts_values() const {
 }
 int64_t Network::tasks() const { return std::max<int64_t>(1, std::ssize(task_weights())); }
 
+void Network::emit_logits(plan::Plan& plan) const {
+  if (output_ == kNoBuffer) return;
+  const LayerEntry& loss = layers_[loss_layer_];
+  const LayerTensor& z = loss.io.bottoms[0];
+  const ops::Affine& link = loss.layer->traits().link;
+  if (link == ops::Affine())
+    return add_cast_to_float(plan, output_type_, z.name + ".to_float", output_, z.value, tasks());
+  add_affine_step(plan, output_type_, loss.layer->name() + ".link", link, output_, z.value,
+                  tasks());
+}
+
 void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
@@ -297,9 +308,7 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
           plan, setup_.type, t.name + (t.type == setup_.type ? ".pad" : ".cast"),
           {.from = t.value, .to = t.cast, .width = elements(t.dims), .columns = t.columns});
   for (const LayerEntry& e : layers_) {
-    if (e.layer->traits().is_loss && logits_to_cast_ != kNoBuffer)
-      add_cast_to_float(plan, setup_.type, e.io.bottoms[0].name + ".to_float", logits_to_cast_,
-                        e.io.bottoms[0].value, tasks());
+    if (e.layer->traits().is_loss) emit_logits(plan);
     e.layer->emit_forward(plan, e.io, phase);
   }
 }

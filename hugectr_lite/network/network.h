@@ -150,7 +150,8 @@ class Network {
   void declare_tensors(Buffers& buffers);
   void connect_layers(Buffers& buffers);
   void add_layer_buffers(Buffers& buffers, LayerEntry& entry);
-  void keep_logits_float(Buffers& buffers);
+  void declare_logits(Buffers& buffers);
+  void emit_logits(plan::Plan& plan) const;
   void fuse_backward();
   [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
   [[nodiscard]] bool feeds_inner_products_only(const TensorEntry& tensor) const;
@@ -168,7 +169,10 @@ class Network {
   NetworkSetup setup_;
   BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;
   size_t loss_layer_ = 0;
-  BufferId logits_to_cast_ = kNoBuffer;  // those that come in 16 bits: the loss reads float
+  // What the layer below the loss wrote, where logits have a buffer of their own: float, by
+  // LayerTraits::link.
+  BufferId output_ = kNoBuffer;
+  FloatType output_type_ = FloatType::kFloat;
 };
 
 }  // namespace hlite::network

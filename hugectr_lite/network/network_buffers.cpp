@@ -13,7 +13,7 @@ void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
   declare_parameters(buffers);
   declare_tensors(buffers);
   connect_layers(buffers);
-  keep_logits_float(buffers);
+  declare_logits(buffers);
   fuse_backward();
 }
 
@@ -177,10 +177,12 @@ void Network::connect_layers(Buffers& buffers) {
 }
 
 // The loss reads float logits whatever the network does.
-void Network::keep_logits_float(Buffers& buffers) {
+void Network::declare_logits(Buffers& buffers) {
   LayerTensor& z = layers_[loss_layer_].io.bottoms[0];
-  if (z.type == FloatType::kFloat) return;
-  logits_to_cast_ = z.value;
+  if (z.type == FloatType::kFloat && layers_[loss_layer_].layer->traits().link == ops::Affine())
+    return;
+  output_ = z.value;
+  output_type_ = z.type;
   z.value = buffers.add(z.name + ".float", plan::BufferKind::kActivation,
                         setup_.max_batch * tasks() * kFloatBytes);
   z.type = FloatType::kFloat;

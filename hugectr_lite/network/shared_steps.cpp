@@ -83,4 +83,13 @@ void add_cast_to_float(plan::Plan& plan, FloatType type, const std::string& name
                  });
 }
 
+void add_affine_step(plan::Plan& plan, FloatType type, const std::string& name,
+                     const ops::Affine& f, BufferId from, BufferId to, int64_t width) {
+  add_typed_step(plan, type, {.name = name, .reads = {from}, .writes = {to}},
+                 [=]<typename T>(const StepViews<T>& v) {
+                   ops::affine_to_float<T>(v.exec, f, vector<T>(v.buffers, from, v.batch * width),
+                                           vector(v.buffers, to, v.batch * width));
+                 });
+}
+
 }  // namespace hlite::network

@@ -46,4 +46,8 @@ void add_cast_from_float(plan::Plan& plan, FloatType type, const std::string& na
 void add_cast_to_float(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
                        BufferId to, int64_t width);
 
+// `to` [B, width], float = f(`from` [B, width]) of `type`.
+void add_affine_step(plan::Plan& plan, FloatType type, const std::string& name,
+                     const ops::Affine& f, BufferId from, BufferId to, int64_t width);
+
 }  // namespace hlite::network

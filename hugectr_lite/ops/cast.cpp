@@ -42,6 +42,17 @@ void cast_to_float(const Exec& exec, VectorOf<const T> x, Vector<float> out) {
 }
 
 template <typename T>
+void affine_to_float(const Exec& exec, const Affine& f, VectorOf<const T> x, Vector<float> out) {
+  HLITE_CHECK(x.dim(0) == out.dim(0), "affine_to_float: {} to {}", x.shape(), out.shape());
+  if (exec.on_gpu()) return kernels::affine_to_float<T>(exec, f, x, out);
+  wide_for<T>(exec, "affine_to_float", x.size(), kCastGrain, [=](int64_t begin, int64_t end) {
+    const T* const from = x.data();
+    float* const __restrict to = out.data();
+    for (int64_t i = begin; i < end; ++i) to[i] = f(to_float(from[i]));
+  });
+}
+
+template <typename T>
 void cast_padded(const Exec& exec, Matrix<const float> x, MatrixOf<T> out) {
   const int64_t rows = x.dim(0), width = x.dim(1), columns = out.dim(1);
   HLITE_CHECK(rows == out.dim(0) && width <= columns, "cast_padded: {} to {}", x.shape(),
@@ -65,6 +76,7 @@ void cast_padded(const Exec& exec, Matrix<const float> x, MatrixOf<T> out) {
 
 HLITE_INSTANTIATE_FLOATS(cast_from_float)
 HLITE_INSTANTIATE_FLOATS(cast_to_float)
+HLITE_INSTANTIATE_FLOATS(affine_to_float)
 HLITE_INSTANTIATE_FLOATS(cast_padded)
 
 }  // namespace hlite::ops

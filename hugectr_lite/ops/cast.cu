@@ -42,6 +42,11 @@ void cast_to_float(cudaStream_t stream, Vector<const T> x, Vector<float> out) {
 }
 
 template <typename T>
+void affine_to_float(cudaStream_t stream, const Affine& f, Vector<const T> x, Vector<float> out) {
+  map("affine_to_float", stream, x.size(), f, out.data(), x.data());
+}
+
+template <typename T>
 void cast_padded(cudaStream_t stream, Matrix<const float> x, Matrix<T> out) {
   constexpr int kCount = kPackCount<T>;
   const bool packs = out.dim(1) % kCount == 0 && starts_pack<kCount>(out.data());
@@ -58,6 +63,7 @@ HLITE_KERNELS(cast) {
   for_each_float([&]<typename T>() {
     list.add<cast_from_float<T>>(kernels::cast_from_float<T>);
     list.add<cast_to_float<T>>(kernels::cast_to_float<T>);
+    list.add<affine_to_float<T>>(kernels::affine_to_float<T>);
     list.add<cast_padded<T>>(kernels::cast_padded<T>);
   });
 }

@@ -25,7 +25,8 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
   double* const partial = workspace.data();
   const int64_t samples = options.mean_over > 0 ? options.mean_over : logits.dim(0);
   const double share = 1.0 / static_cast<double>(samples * tasks);
-  const double factor = options.scale ? share * static_cast<double>(*options.scale) : share;
+  const double factor =
+      share * options.gradient_factor * (options.scale ? static_cast<double>(*options.scale) : 1);
   threads.run(blocks, [&](int64_t block, int) {
     double sum = 0;
     for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {

@@ -20,7 +20,8 @@ template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
     loss_kernel(Vector<const float> logits, const float* labels, int64_t label_width, T* dlogits,
                 double share, LossOptions options, double* sums) {
-  const double factor = options.scale ? share * static_cast<double>(*options.scale) : share;
+  const double factor =
+      share * options.gradient_factor * (options.scale ? static_cast<double>(*options.scale) : 1);
   double sum = 0;
   for (int64_t i = global_thread(); i < logits.size(); i += grid_threads()) {
     const LossTerm term =

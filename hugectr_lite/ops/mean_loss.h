@@ -77,6 +77,7 @@ struct LossOptions {
   int64_t mean_over = 0;
   // Multiplies dlogits, not the loss (loss scaling); in memory of the op's device. Null: 1.
   const float* scale = nullptr;
+  double gradient_factor = 1;  // the same, on the host
   // On a GPU: at least kBlockSums numbers (ops/block_sums.h), whatever they hold.
   Vector<double> workspace = {};
   TaskWeights tasks = {};      // of cross-entropy

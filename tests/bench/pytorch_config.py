@@ -108,7 +108,8 @@ class Spelled(nn.Module):
         for layer in self.layers[1:]:
             kind, names = layer["type"], layer["bottom"] if isinstance(layer["bottom"], list) else [layer["bottom"]]
             if kind == "BinaryCrossEntropyLoss":
-                return tensors[names[0]].reshape(batch)
+                base = layer.get("base_score", 0.5)
+                return tensors[names[0]].reshape(batch) + math.log(base / (1 - base))
             x = [tensors[n] for n in names]
             if kind == "Slice":
                 for top, (begin, end) in zip(layer["top"], layer["ranges"]):

@@ -194,8 +194,22 @@ struct PrecisionCase {
 
 TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded", "[gpu]") {
   constexpr PrecisionCase kBf16{"solver.precision=bf16", 0.03};
-  for (const std::string& layers : {kPlain, kEverything, kFamily, kAttention}) {
-    Trained cpu(layers, {}, nullptr);
+  const std::vector<std::string> squared = {"layers.loss.type=MSELoss", "layers.loss.regularizer=",
+                                            "layers.loss.lambda=", "layers.loss.base_score=0.4",
+                                            "layers.loss.score_scale=3"};
+  using Changes = std::vector<std::string>;
+  for (const auto& [layers, changes] : {std::pair(kPlain, Changes{}),
+                                        {kEverything, {}},
+                                        {kFamily, {}},
+                                        {kAttention, {}},
+                                        {kPlain, {"layers.loss.base_score=0.2"}},
+                                        {kEverything, squared}}) {
+    const auto with = [&changes = changes](const char* change) {
+      Changes all = changes;
+      all.push_back(change);
+      return all;
+    };
+    Trained cpu(layers, changes, nullptr);
     const auto want_logits = cpu.logits();
     const Tensors first = cpu.weights();
     cpu.train();
@@ -214,14 +228,14 @@ TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounde
         CHECK(distance(moved.at(name), values) > 0);  // it was not float
       }
     };
-    check(Trained(layers, {kBf16.change}, nullptr), kBf16);
-    check(Trained(layers, {"solver.mixed_precision=1024"}, nullptr), kBf16);
+    check(Trained(layers, with(kBf16.change), nullptr), kBf16);
+    check(Trained(layers, with("solver.mixed_precision=1024"), nullptr), kBf16);
     for (const CudaBackend& backend : cuda_backends())
       for (const PrecisionCase& c : {kBf16, PrecisionCase{"solver.precision=fp16", 4e-3},
                                      PrecisionCase{"solver.mixed_precision=1024", 4e-3}}) {
         INFO(backend.name);
         backend.table->use_device(0);
-        check(Trained(layers, {c.change}, backend.table), c);
+        check(Trained(layers, with(c.change), backend.table), c);
       }
   }
 }

@@ -51,6 +51,18 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
         {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","pos_weight":0})",
         {"layers[3].pos_weight", "a number in (0", "found 0"}},
+      {"a base score of 0", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","base_score":0})",
+        {"layers[3].base_score", "a number between 0 and 1", "found 0"}},
+      {"a base score of 1", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","base_score":1})",
+        {"layers[3].base_score", "a number between 0 and 1", "found 1"}},
+      {"a scale of probabilities", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","score_scale":2})",
+        {"layers[3].score_scale"}},
       {"regularizer", kBottom + kInteraction
         + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
         {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","regularizer":"L3","lambda":0.1})",
@@ -219,6 +231,14 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
       {"one bottom", kBottom + kInteraction
         + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
         {"type":"MSELoss","bottom":["z"],"top":"loss"})", {"layers[3].bottom", "2"}},
+      {"a base score in words", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"MSELoss","bottom":["z","label"],"top":"loss","base_score":"mean"})",
+        {"layers[3].base_score", "expected a number", "found \"mean\""}},
+      {"a score scale of 0", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"MSELoss","bottom":["z","label"],"top":"loss","score_scale":0})",
+        {"layers[3].score_scale", "a number in [1e-30", "found 0"}},
     }},
     {"MultiCrossEntropyLoss", {
       {"no weight for each task", R"({"type":"InnerProduct","bottom":"dense","top":"z","fc_param":{"num_output":2}},

@@ -23,6 +23,23 @@ TEMPLATE_TEST_CASE("casts round to the nearest value, and widen exactly", "[gpu]
   });
 }
 
+TEMPLATE_TEST_CASE("affine_to_float rounds offset + scale x once", "[gpu]", float, bf16, fp16) {
+  using T = TestType;
+  const ops::Affine f{.offset = 1e6f / 3, .scale = 123.456f};
+  for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
+    auto x = as<T>(random_values(n, 1));
+    if (n > 2) x[0] = NAN, x[1] = -INFINITY;
+    std::vector<float> want;
+    for (const float value : x)  // a product of two floats is exact in double
+      want.push_back(static_cast<float>(static_cast<double>(f.scale) * static_cast<double>(value) +
+                                        static_cast<double>(f.offset)));
+    const DeviceTensor<T> from(on, x, offset);
+    const DeviceTensor<float> to(on, nans(n), offset);
+    ops::affine_to_float<T>(on.exec(), f, from, to);
+    CHECK(same_values(to.host(), want));
+  });
+}
+
 TEMPLATE_TEST_CASE("cast_padded casts columns and fills up with zeros", "[gpu]", float, bf16,
                    fp16) {
   using T = TestType;
@@ -69,9 +86,11 @@ TEST_CASE("casts refuse sizes that do not fit; fp16 needs a GPU") {
   CHECK_THROWS_AS(ops::cast_from_float<float>(on.exec(), four, five), Error);
   CHECK_THROWS_AS(ops::cast_to_float<float>(on.exec(), four, five), Error);
   CHECK_THROWS_AS(ops::cast_from_float<bf16>(on.exec(), five, more), Error);
+  CHECK_THROWS_AS(ops::affine_to_float<bf16>(on.exec(), {}, more, five), Error);
   CHECK_THROWS_AS(ops::cast_padded<float>(on.exec(), six.view(2, 3), four.view(2, 2)), Error);
   const DeviceTensor<fp16> gpu_half(on, nans(4));
   CHECK_THROWS_AS(ops::cast_from_float<fp16>(on.exec(), four, gpu_half), Error);
+  CHECK_THROWS_AS(ops::affine_to_float<fp16>(on.exec(), {}, gpu_half, four), Error);
   CHECK_THROWS_AS(ops::cast_padded<fp16>(on.exec(), four.view(2, 2), gpu_half.view(2, 2)), Error);
 }
 

@@ -24,7 +24,7 @@ struct LossOptions {
   int64_t mean_over = 0;
   float scale = 1;
   bool gradient = true, in_place = false;
-  double positive_weight = 1;
+  double positive_weight = 1, gradient_factor = 1;
 };
 
 struct LossResult {
@@ -45,6 +45,7 @@ LossResult loss_on(const OpDevice& on, const LossBatch& batch, const LossOptions
   ops::mean_loss<T>(on.exec(), logits.view(size, 1), labels.view(size, 1), loss.data(), dlogits,
                     {.mean_over = how.mean_over,
                      .scale = how.scale == 1 ? nullptr : scale.data(),
+                     .gradient_factor = how.gradient_factor,
                      .workspace = workspace,
                      .positive_weight = how.positive_weight});
   return {loss.host()[0], how.in_place ? logits.host() : separate.host()};
@@ -54,9 +55,11 @@ LossResult loss_on(const OpDevice& on, const LossBatch& batch, const LossOptions
 TEST_CASE("binary cross-entropy agrees with the definition", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const int64_t size : {0, 1, 7, 33, 256, 257, 1031}) {
-      for (const LossOptions& how : {LossOptions{},
-                                     {.mean_over = 4 * size, .scale = 1024},
-                                     {.scale = 1024, .positive_weight = 2.75}}) {
+      for (const LossOptions& how :
+           {LossOptions{},
+            {.mean_over = 4 * size, .scale = 1024},
+            {.gradient_factor = 0.3},
+            {.scale = 1024, .positive_weight = 2.75, .gradient_factor = 3}}) {
         INFO(on.name() << ", " << size << " samples, mean over " << how.mean_over);
         const LossBatch batch(size);
         const auto mean_over = static_cast<double>(how.mean_over > 0 ? how.mean_over : size);
@@ -68,7 +71,7 @@ TEST_CASE("binary cross-entropy agrees with the definition", "[gpu]") {
           const long double w = how.positive_weight;
           sum -= w * y * std::log(p) + (1 - y) * std::log(q);
           want.push_back(static_cast<double>((1 - y) * p - w * y * q) / mean_over *
-                         static_cast<double>(how.scale));
+                         static_cast<double>(how.scale) * how.gradient_factor);
         }
         const LossResult got = loss_on(on, batch, how);
         const double mean = size == 0 ? 0.0 : static_cast<double>(sum) / mean_over;

@@ -1,5 +1,6 @@
 // tools/hugectr_model.py: a model's weights as HugeCTR's files, and back.
 #ifdef HLITE_PYTHON_ONNX
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -86,6 +87,50 @@ TEST_CASE("weights go to HugeCTR's files and come back") {
   CHECK(short_file.code == 2);
   check_contains(short_file.err,
                  {"m_dense_3.model", fmt::format("expected {} numbers", dense), "found 4 bytes"});
+}
+
+TEST_CASE("the base score goes to the last bias of HugeCTR's files, and comes back from it") {
+  const SmallRun run;
+  const ProgramResult trained =
+      run.train({"--save", run / "ck", "--export", run / "w.safetensors", "--set",
+                 "layers.loss.base_score=0.1", "--set", "solver.max_iter=3"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto convert = [&](std::vector<std::string> how) {
+    how.insert(how.end(), {"--prefix", "out/m", "--iteration", "3"});
+    return hugectr(run, std::move(how));
+  };
+  const auto last_float = [](const std::string& bytes) {
+    float value = 0;
+    std::memcpy(&value, bytes.data() + bytes.size() - sizeof(value), sizeof(value));
+    return static_cast<double>(value);
+  };
+  const std::string model = run / "out/m_dense_3.model";
+  test::write_text(run / "plain.json", test::small_config());  // the same weights without a base
+  REQUIRE(convert({"to", "--model", "ck", "--config", "plain.json"}).code == 0);
+  const std::string plain = test::read_text(model);
+  REQUIRE(convert({"to", "--model", "ck"}).code == 0);
+  const std::string with_base = test::read_text(model);
+  CHECK((with_base.substr(0, with_base.size() - 4) == plain.substr(0, plain.size() - 4)));
+  CHECK(last_float(with_base) == Approx(last_float(plain) + std::log(1.0 / 9)).epsilon(1e-6));
+
+  const std::string loss = R"("BinaryCrossEntropyLoss")";
+  const auto config_with = [&](const std::string& by) {
+    std::string text = test::small_config();
+    test::write_text(run / "other.json", text.replace(text.find(loss), loss.size(), by));
+  };
+  config_with(loss + R"(, "base_score": 0.1)");
+  REQUIRE(convert({"from", "--config", "other.json", "--like", "w.safetensors", "--out",
+                   "back.safetensors"})
+              .code == 0);
+  const std::vector<std::string> again = {"to", "--model", "back.safetensors", "--config",
+                                          "other.json"};
+  REQUIRE(convert(again).code == 0);
+  CHECK(last_float(test::read_text(model)) == Approx(last_float(with_base)).epsilon(1e-6));
+  config_with(R"("MSELoss", "score_scale": 2)");
+  const ProgramResult refused = convert(again);
+  CHECK(refused.code == 2);
+  check_contains(refused.err, {"layer loss: expected no score_scale", "found 2"});
 }
 
 }  // namespace

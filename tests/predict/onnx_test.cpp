@@ -81,9 +81,13 @@ TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same sco
               ours);
 }
 
-TEST_CASE("values, and scores corrected for dropped negatives, are the same in ONNX") {
+TEST_CASE(
+    "values, and scores with a base or corrected for dropped negatives, are the same in ONNX") {
+  const char* const loss = R"("type": "BinaryCrossEntropyLoss")";
   for (const auto& [what, by] :
-       {std::pair(R"("type": "BinaryCrossEntropyLoss")", R"("type": "MSELoss")"),
+       {std::pair(loss, R"("type": "MSELoss")"),
+        std::pair(loss, R"("type": "MSELoss", "base_score": 0.25, "score_scale": 1.5)"),
+        std::pair(loss, R"("type": "BinaryCrossEntropyLoss", "base_score": 0.03)"),
         std::pair(R"("check": "None")", R"("check": "None", "negative_share": 0.125)")}) {
     INFO(by);
     const SmallRun run;

@@ -90,6 +90,39 @@ TEST_CASE("scores of a model that saw a share of the negatives are right for all
   CHECK(number_after(printed.err, "AUC ") == number_after(plain.err, "AUC "));
 }
 
+TEST_CASE(
+    "a base score multiplies the odds of scores, and a scale the values, in evaluations too") {
+  const SmallRun run;
+  const std::string records = test::read_text(run / "eval.bin");
+  const ProgramResult trained = train_changed(run, {"layers.loss.base_score=0.2"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  ProgramResult printed, plain;
+  std::vector<double> scores = scores_of_model(run, printed);
+  std::vector<double> without = scores_of_model(run, plain, {"layers.loss.base_score=0.5"});
+  for (size_t i = 0; i < scores.size(); ++i) {
+    const double q = without[i];
+    CHECK(scores[i] == Approx(0.2 * q / (0.2 * q + 0.8 * (1 - q))).epsilon(2e-6));
+  }
+  const double loss = log_loss(scores, records);
+  CHECK(number_after(printed.err, "log loss ") == Approx(loss).margin(2e-6));
+  CHECK(last_evaluation(run)["loss"].get<double>() == Approx(loss).margin(2e-6));
+
+  const ProgramResult values = train_changed(
+      run, {"layers.loss.type=MSELoss", "layers.loss.base_score=-7", "layers.loss.score_scale=2"});
+  INFO(values.err);
+  REQUIRE(values.code == 0);
+  scores = scores_of_model(run, printed);
+  without = scores_of_model(run, plain, {"layers.loss.base_score=", "layers.loss.score_scale="});
+  double squares = 0;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    CHECK(scores[i] == Approx(-7 + 2 * without[i]).epsilon(1e-6));
+    squares += std::pow(scores[i] - (records[24 * i] != 0 ? 1 : 0), 2) / 333;
+  }
+  CHECK(number_after(printed.err, "mean squared error ") == Approx(squares).epsilon(1e-5));
+  CHECK(last_evaluation(run)["loss"].get<double>() == Approx(squares).epsilon(1e-5));
+}
+
 TEST_CASE("a model with MSELoss scores values, and evaluations say their error") {
   const SmallRun run;
   std::string records[] = {test::read_text(run / "train.bin"), test::read_text(run / "eval.bin")};

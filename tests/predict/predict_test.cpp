@@ -52,7 +52,11 @@ TEST_CASE("an evaluation exports the scores that predict gives") {
   for (const auto& [what, by, ranks] :
        {std::tuple("\"None\"", "\"None\"", "[0,1]"),
         std::tuple("\"None\"", "\"None\", \"negative_share\": 0.125", "[0]"),
-        std::tuple("BinaryCrossEntropyLoss", "MSELoss", "[0]")}) {
+        std::tuple("BinaryCrossEntropyLoss", "MSELoss", "[0]"),
+        std::tuple("\"BinaryCrossEntropyLoss\"", "\"BinaryCrossEntropyLoss\", \"base_score\": 0.03",
+                   "[0,1]"),
+        std::tuple("\"BinaryCrossEntropyLoss\"",
+                   "\"MSELoss\", \"base_score\": 0.3, \"score_scale\": 2", "[0,1]")}) {
     CAPTURE(by);
     const SmallRun run;
     std::string text = test::small_config();

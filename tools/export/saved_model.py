@@ -2,6 +2,7 @@
 
 A checkpoint of `train --save` holds both; `train --export` writes the weights alone, as a safetensors file."""
 import json
+import math
 import os
 import re
 import struct
@@ -73,6 +74,14 @@ def weights_in(folder, manifest, which):
     best ones, which predict and serve use, or the last ones where there are no best ones or `which` is "last"."""
     best = which == "best" and any(entry["name"] == BEST for entry in manifest["files"])
     return os.path.join(folder, BEST if best else LAST)
+
+
+def link_of(loss):
+    """(offset, scale): a loss takes offset + scale x of what the layer below it says, which its score follows from."""
+    base, scale = loss.get("base_score"), loss.get("score_scale", 1)
+    if loss["type"] == "BinaryCrossEntropyLoss" and base is not None:
+        base = math.log(base / (1 - base))
+    return base or 0, scale
 
 
 def name_layers(config):

@@ -7,11 +7,17 @@
 //                            -0.5 is absent
 //   MSELoss                  squared error of values, [B,1]
 //
+// `base_score` and `score_scale` are the network's part (LayerTraits::link): a logit here is
+// offset + scale x of what the layer below says.
+//
 // If the Data layer has weights of samples, each sample's part of the loss is multiplied by its
 // own: labels then lie in rows of T + 1 numbers.
 #include "hugectr_lite/ops/mean_loss.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "hugectr_lite/config/regularizer_config.h"
@@ -54,23 +60,25 @@ class MeanLossLayer : public Layer {
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
     const LayerTensor &z = io.bottoms[0], &y = io.bottoms[1], &loss = io.tops[0];
     const BufferId dz = phase == Phase::kTrain ? z.grad : kNoBuffer;
-    add_typed_step(
-        plan, io.type,
-        {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
-         .reads = {z.value, y.value, io.loss_scale},
-         .writes = {loss.value, io.workspace, dz}},
-        [=, n = tasks(), kind = kind_, weights = weights_, positive = positive_weight_,
-         scale = io.loss_scale, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-          ops::mean_loss<T>(v.exec, matrix(v.buffers, z.value, v.batch, n),
-                            matrix(v.buffers, y.value, v.batch, y.columns),
-                            pointer<float>(v.buffers, loss.value), v.rows(dz, n),
-                            {.kind = kind,
-                             .mean_over = v.context.mean_over(),
-                             .scale = pointer<float>(v.buffers, scale),
-                             .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
-                             .tasks = weights,
-                             .positive_weight = positive});
-        });
+    add_typed_step(plan, io.type,
+                   {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
+                    .reads = {z.value, y.value, io.loss_scale},
+                    .writes = {loss.value, io.workspace, dz}},
+                   [=, n = tasks(), kind = kind_, weights = weights_, positive = positive_weight_,
+                    link = traits_.link, scale = io.loss_scale,
+                    workspace = io.workspace]<typename T>(const StepViews<T>& v) {
+                     ops::mean_loss<T>(
+                         v.exec, matrix(v.buffers, z.value, v.batch, n),
+                         matrix(v.buffers, y.value, v.batch, y.columns),
+                         pointer<float>(v.buffers, loss.value), v.rows(dz, n),
+                         {.kind = kind,
+                          .mean_over = v.context.mean_over(),
+                          .scale = pointer<float>(v.buffers, scale),
+                          .gradient_factor = 1 / static_cast<double>(link.scale),
+                          .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
+                          .tasks = weights,
+                          .positive_weight = positive});
+                   });
   }
   void emit_backward(plan::Plan&, const LayerIo&) const override {}  // done by the forward step
 
@@ -91,6 +99,20 @@ class MseLossLayer : public MeanLossLayer {
     s.about(
         "Extension: mean squared error of values [B,1] and labels, which are any numbers if the "
         "label has `\"real\": true`. Scores are the values themselves.");
+    constexpr double kLeast = 1e-30, kMost = 1e30;
+    s.number("base_score", &traits_.link.offset, {.min = -kMost, .max = kMost},
+             "Extension: score where the layer below says 0; first configs have the mean label.");
+    s.number(
+        "score_scale", &traits_.link.scale, {.min = kLeast, .max = kMost},
+        "Extension: a score is `base_score` + `score_scale` x, where x is what the layer below "
+        "says; first configs have the standard deviation of labels. Gradients are those of "
+        "the error in units of `score_scale`.");
+  }
+
+ private:
+  [[nodiscard]] std::string summary() const override {
+    const auto& [offset, scale] = traits_.link;
+    return traits_.link == ops::Affine() ? "" : fmt::format("{} + {} x", offset, scale);
   }
 };
 
@@ -102,6 +124,12 @@ class BceLossLayer : public MeanLossLayer {
         "pos_weight", &positive_weight_, {.min = 0, .max = 1e6, .without_min = true},
         "Extension: weight of labels of 1 in the loss, as PyTorch's `pos_weight`. The loss of an "
         "evaluation has no weights.");
+    double base = 0.5;
+    if (s.number("base_score", &base,
+                 {.min = 0, .max = 1, .without_min = true, .without_max = true},
+                 "Extension: score where the layer below says 0, a probability: its log odds are "
+                 "added to what that layer says. First configs have the share of labels of 1."))
+      traits_.link.offset = static_cast<float>(std::log(base / (1 - base)));
     config::RegularizerConfig penalty;
     declare(s, penalty, "Penalty on all dense parameters: `lambda` Σ|w|, or `lambda`/2 Σ w².");
     lambda_ = penalty.lambda;
@@ -132,11 +160,13 @@ class BceLossLayer : public MeanLossLayer {
 
  private:
   [[nodiscard]] std::string summary() const override {
-    const std::string weight =
-        positive_weight_ == 1 ? "" : fmt::format("pos_weight {}", positive_weight_);
-    if (!penalty_) return weight;
-    return fmt::format("{}{}{}, lambda {}", weight, weight.empty() ? "" : ", ",
-                       *penalty_ == ops::Penalty::kL1 ? "L1" : "L2", lambda_);
+    std::vector<std::string> parts;
+    if (traits_.link.offset != 0) parts.push_back(fmt::format("x {:+.4g}", traits_.link.offset));
+    if (positive_weight_ != 1) parts.push_back(fmt::format("pos_weight {}", positive_weight_));
+    if (penalty_)
+      parts.push_back(
+          fmt::format("{}, lambda {}", *penalty_ == ops::Penalty::kL1 ? "L1" : "L2", lambda_));
+    return fmt::format("{}", fmt::join(parts, ", "));
   }
 
   std::optional<ops::Penalty> penalty_;

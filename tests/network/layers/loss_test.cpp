@@ -1,5 +1,5 @@
 // Losses against their definitions: the penalty of BinaryCrossEntropyLoss, several tasks, squared
-// error, and weights of samples.
+// error, weights of samples, and scores that begin at a base.
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
@@ -91,6 +91,72 @@ TEST_CASE("the part of each sample in a loss is multiplied by its weight") {
     f.train();
     CHECK(f.loss() == Approx(loss(f)).epsilon(1e-6));
     check_gradients(f, loss);
+  }
+}
+
+// With x of the layer below: the score of cross-entropy is p with p / (1 - p) = b / (1 - b) e^x, and
+// that of MSELoss b + s x, whose gradient is that of ((b + s x - y) / s)^2.
+TEST_CASE("scores begin at the base score, and values are in units of the score scale") {
+  const std::string below =
+      R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+      fc("c", "h", 1) + R"(,{"type":"Tanh","bottom":"h","top":"x"},)";
+  const auto loss = [](const std::string& type, const std::string& keys) {
+    return fmt::format(R"({{"type":"{}","bottom":["x","label"],"top":"loss"{}}})", type, keys);
+  };
+  const auto fixture = [&](const std::string& block) {
+    return NetworkFixture(below + block, {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}},
+                          kBatch);
+  };
+  for (const double base : {0.03, 0.5, 0.999}) {
+    INFO("base " << base);
+    auto f = fixture(loss("BinaryCrossEntropyLoss", fmt::format(R"(,"base_score":{})", base)));
+    const auto probability = [base](double x) {
+      return base * std::exp(x) / (1 - base + base * std::exp(x));
+    };
+    const auto mean = [&](NetworkFixture& g) {
+      double sum = 0;
+      for (size_t i = 0; i < kBatch; ++i) {
+        const double p = probability(static_cast<double>(g.tensor("x")[i]));
+        sum -= g.input(0)[i] == 1 ? std::log(p) : std::log(1 - p);
+      }
+      return sum / kBatch;
+    };
+    f.train();
+    CHECK(f.loss() == Approx(mean(f)).epsilon(1e-6));
+    check_gradients(f, mean);
+    f.evaluate();
+    CHECK(f.loss() == Approx(mean(f)).epsilon(1e-6));
+    for (size_t i = 0; i < kBatch; ++i)
+      CHECK(1 / (1 + std::exp(-static_cast<double>(f.floats(f.net().logits())[i]))) ==
+            Approx(probability(static_cast<double>(f.tensor("x")[i]))).epsilon(1e-6));
+  }
+  for (const auto& [base, scale] : {std::pair(3.5, 0.25), {-700.0, 40.0}, {0.0, 3.0}, {2.0, 1.0}}) {
+    INFO("base " << base << ", scale " << scale);
+    auto f =
+        fixture(loss("MSELoss", fmt::format(R"(,"base_score":{},"score_scale":{})", base, scale)));
+    for (size_t i = 0; i < kBatch; ++i)
+      f.input(0)[i] = static_cast<float>(base + scale * (static_cast<double>(i) / 3 - 1));
+    const auto squares = [base = base, scale = scale](NetworkFixture& g) {
+      double sum = 0;
+      for (size_t i = 0; i < kBatch; ++i) {
+        const double score = base + scale * static_cast<double>(g.tensor("x")[i]);
+        sum += std::pow(score - static_cast<double>(g.input(0)[i]), 2);
+      }
+      return sum / kBatch;
+    };
+    f.train();
+    CHECK(f.loss() == Approx(squares(f)).epsilon(1e-4));
+    check_gradients(f, [&](NetworkFixture& g) { return squares(g) / (scale * scale); });
+    for (size_t i = 0; i < kBatch; ++i)
+      CHECK(f.floats(f.net().logits())[i] ==
+            Approx(base + scale * static_cast<double>(f.tensor("x")[i])).epsilon(1e-6));
+  }
+  // The defaults have no step of their own.
+  for (const char* type : {"BinaryCrossEntropyLoss", "MSELoss"}) {
+    const std::string bce = R"(,"base_score":0.5)", mse = R"(,"base_score":0,"score_scale":1)";
+    const auto plain = fixture(loss(type, ""));
+    const auto same = fixture(loss(type, std::string(type) == "MSELoss" ? mse : bce));
+    CHECK(same.train_plan().steps().size() == plain.train_plan().steps().size());
   }
 }
 

@@ -72,6 +72,10 @@ TEST_CASE("the changes between two configs are found by key, with both values") 
   CHECK(changed({"solver.cuda_graph=true", "layers.drop.rate=0.10",
                  "layers.emb.sparse_embedding_hparam.combiner=sum", "solver.gradient_clip_norm=0"})
             .empty());
+  CHECK(changed({"layers.loss.base_score=0.5"}).empty());
+  CHECK(changed({"layers.loss.base_score=0.25"}) ==
+        List{fmt::format("{} layers[7].base_score: 0.5 -> 0.25",
+                         static_cast<int>(ResumeRule::kMetrics))});
   CHECK(changed({"solver.batchsize=64"}) == List{"4 solver.batchsize: 32 -> 64"});
   CHECK(changed({"layers.data.async_param.shuffle=false"}) ==
         List{"2 layers[0].async_param.shuffle: true -> false"});
