@@ -77,10 +77,41 @@ struct Sizes {
   double penalty = 0;  // 0: none
 };
 
+// `value` without the digits beyond the fourth of `size`, above 0.
+double rounded(double value, double size) {
+  const double unit = std::pow(10, std::floor(std::log10(size)) - 3);
+  return std::round(value / unit) * unit + 0.0;  // not -0
+}
+
+std::string text_of(double value) { return fmt::format("{:.12g}", value); }
+
 const ManifestFile* file_of(const Manifest& m, const char* role) {
   for (const ManifestFile& file : m.files)
     if (file.role == role) return &file;
   return nullptr;
+}
+
+// Those of the training rows; a mean of 0 and a deviation of 1 if they are not known, or all the
+// same.
+LabelMoments labels_of(const Manifest& m) {
+  const ManifestFile& train = *file_of(m, "train");
+  LabelMoments labels = train.labels.value_or(LabelMoments());
+  if (!m.real_label && !m.sample_weight) labels.mean = train.label_rate();
+  if (!m.real_label) labels.deviation = std::sqrt(labels.mean * (1 - labels.mean));
+  return labels.deviation > 0 ? labels : LabelMoments{.mean = 0, .deviation = 1};
+}
+
+// Keys of the loss with which a model that says nothing yet says the mean label, and its numbers
+// are in units of the deviation.
+std::string base_of(const Manifest& m) {
+  const auto [mean, deviation] = labels_of(m);
+  if (m.real_label)
+    return mean == 0 && deviation == 1 ? ""
+                                       : fmt::format(R"(, "base_score": {}, "score_scale": {})",
+                                                     text_of(rounded(mean, deviation)),
+                                                     text_of(rounded(deviation, deviation)));
+  if (mean == 0) return "";
+  return fmt::format(R"(, "base_score": {})", text_of(rounded(mean, std::min(mean, 1 - mean))));
 }
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
@@ -99,8 +130,11 @@ std::string solver_of(const Manifest& m, const Sizes& sizes) {
   if (file_of(m, "val")) {
     const int64_t iterations = std::max<int64_t>(1, sizes.samples / sizes.batch);
     // A smaller difference between two evaluations is noise of the samples that it is measured on.
-    const double noise = std::max(
-        1e-5, 0.005 / std::sqrt(static_cast<double>(std::max<int64_t>(1, m.rows_of("val")))));
+    const double unit = m.real_label ? std::pow(labels_of(m).deviation, 2) : 1;
+    const double noise =
+        unit *
+        std::max(1e-5,
+                 0.005 / std::sqrt(static_cast<double>(std::max<int64_t>(1, m.rows_of("val")))));
     text += fmt::format(
         R"(, {0}, "eval_metrics": [{1}"AverageLoss"],
     "lr_plateau": {{"monitor": "AverageLoss", "factor": 0.1, "patience": 2, "min_delta": {2:.1g}}},
@@ -279,9 +313,9 @@ class Layers {
   std::string loss() {
     const char* const type = m_.real_label ? "MSELoss" : "BinaryCrossEntropyLoss";
     return text_ +
-           fmt::format(R"(    {{"type": "{}", "bottom": ["logit", "label"], "top": "loss"}})"
+           fmt::format(R"(    {{"type": "{}", "bottom": ["logit", "label"], "top": "loss"{}}})"
                        "\n",
-                       type);
+                       type, base_of(m_));
   }
 
   const Manifest& m_;

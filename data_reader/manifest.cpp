@@ -71,6 +71,10 @@ void declare(Block& s, ManifestFile& file) {
   s.integer("bytes", &file.bytes, {.min = 0});
   s.text("xxh3", &file.xxh3);
   s.text("sample_xxh3", &file.sample_xxh3);
+  LabelMoments labels;
+  if (s.number("label_mean", &labels.mean, {}) &&
+      s.number("label_deviation", &labels.deviation, {.min = 0}))
+    file.labels = labels;
 }
 
 // Manifests that tools may have written next to the file.
@@ -212,6 +216,10 @@ std::string Manifest::to_json() const {
                              {"bytes", f.bytes}, {"label_rate", f.label_rate()},
                              {"xxh3", f.xxh3},   {"positives", f.positives}};
     if (!f.sample_xxh3.empty()) json["files"][f.role]["sample_xxh3"] = f.sample_xxh3;
+    if (f.labels) {
+      json["files"][f.role]["label_mean"] = f.labels->mean;
+      json["files"][f.role]["label_deviation"] = f.labels->deviation;
+    }
   }
   json["sources"] = ordered_json::array();
   for (const ManifestSource& s : sources) json["sources"].push_back(s.to_json());

@@ -16,6 +16,11 @@
 
 namespace hlite::data {
 
+// Mean and standard deviation of the labels of some rows, each counted as its weight says.
+struct LabelMoments {
+  double mean = 0, deviation = 0;
+};
+
 // One file of a data set.
 struct ManifestFile {
   std::string role;  // train, val, test
@@ -25,6 +30,9 @@ struct ManifestFile {
   int64_t bytes = 0;
   std::string xxh3;  // 16 hexadecimal digits: of all bytes; of a set, of its files' digits in order
   std::string sample_xxh3 = {};  // sample_digits() of its files; empty: not known
+  // Where label_rate() does not say it: of real labels, and of rows with weights. Nothing: of no
+  // rows, and not known of data of earlier versions.
+  std::optional<LabelMoments> labels = {};
   [[nodiscard]] double label_rate() const {
     return rows > 0 ? static_cast<double>(positives) / static_cast<double>(rows) : 0.0;
   }

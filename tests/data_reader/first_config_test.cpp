@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
 #include "tests/support/errors.h"
 
 namespace hlite::data {
@@ -138,6 +139,53 @@ TEST_CASE(
   const auto solver = config_of(manifest_of(1'000'000, {10, 20}))["solver"];
   CHECK(solver["eval_interval"] == 122);
   CHECK(solver["eval_batches"] == 3);
+}
+
+TEST_CASE(
+    "A first config begins at the base rate of the training rows, or at the mean of real labels") {
+  const auto loss_of = [](const Manifest& m) {
+    nlohmann::json loss = config_of(m)["layers"].back();
+    for (const char* key : {"type", "bottom", "top"}) loss.erase(key);
+    return loss;
+  };
+  using nlohmann::json;
+  Manifest clicks = manifest_of(32'561, {10, 20});
+  CHECK(loss_of(clicks).empty());  // manifests of earlier versions do not count positives
+  for (const auto& [positives, base] :
+       {std::pair(7841, 0.2408), {3, 9.213e-5}, {32'558, 0.99990787}, {16'280, 0.5}}) {
+    clicks.files[0].positives = positives;
+    CHECK(loss_of(clicks) == json{{"base_score", base}});
+  }
+  clicks.files[0].positives = 32'561;  // of one class nothing is to be learnt
+  CHECK(loss_of(clicks).empty());
+  clicks.files[0].positives = 7841;
+  clicks.sample_weight = true;  // of rows that weigh as much as each other it would be right
+  CHECK(loss_of(clicks).empty());
+  clicks.files[0].labels = {.mean = 0.5, .deviation = 0.5};
+  CHECK(loss_of(clicks) == json{{"base_score", 0.5}});
+
+  const auto noise_of = [](const Manifest& m) {
+    return config_of(m)["solver"]["early_stop"]["min_delta"].get<double>();
+  };
+  Manifest stars = manifest_of(32'561, {10, 20});
+  const double noise = noise_of(stars);
+  stars.real_label = true;
+  CHECK(loss_of(stars).empty());
+  CHECK(noise_of(stars) == noise);
+  struct Labels {
+    double mean, deviation, base, scale;
+  };
+  for (const Labels& of : {Labels{3.50156, 1.04253, 3.502, 1.043},
+                           {-123'456.789, 1000.4, -123'457, 1000},
+                           {0.0123456, 100, 0, 100},
+                           {5e-7, 2e-9, 5e-7, 2e-9}}) {
+    INFO(of.mean);
+    stars.files[0].labels = {.mean = of.mean, .deviation = of.deviation};
+    CHECK(loss_of(stars) == json{{"base_score", of.base}, {"score_scale", of.scale}});
+    CHECK(noise_of(stars) == Approx(noise * of.deviation * of.deviation).epsilon(0.1));
+  }
+  stars.files[0].labels = {.mean = 3, .deviation = 0};  // all the same
+  CHECK(loss_of(stars).empty());
 }
 
 TEST_CASE("A first config is refused without training rows, and for an unknown model") {

@@ -68,6 +68,23 @@ TEST_CASE("a manifest says if samples may have fewer keys than a slot can hold")
   CHECK_FALSE(Manifest::read(folder / "manifest.json").fixed_length);
 }
 
+TEST_CASE("a manifest says mean and deviation of the labels where it is no rate") {
+  const test::TemporaryDirectory folder;
+  Manifest m = example();
+  CHECK(m.to_json().find("label_mean") == std::string::npos);
+  m.files[0].labels = {.mean = 3.5, .deviation = 0.1};
+  const std::string path = folder / "manifest.json";
+  test::write_text(path, m.to_json());
+  const Manifest read = Manifest::read(path);
+  REQUIRE(read.files[0].labels);
+  CHECK((read.files[0].labels->mean == 3.5 && read.files[0].labels->deviation == 0.1));
+  CHECK(!read.files[1].labels);
+  m.files[0].labels->deviation = -1;
+  test::write_text(path, m.to_json());
+  check_contains(message_of<ConfigError>([&] { Manifest::read(path); }),
+                 {"files.train.label_deviation: expected a number >= 0, found -1"});
+}
+
 TEST_CASE("a manifest says which slots share a table, of all of them or of a layer's") {
   const test::TemporaryDirectory folder;
   Manifest m = example();

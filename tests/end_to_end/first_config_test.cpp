@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
@@ -119,6 +120,51 @@ TEST_CASE("a first config of each model learns what two categories mean together
     REQUIRE(at != std::string::npos);
     CHECK(std::stod(result.err.substr(at + says.size())) > 0.85);
   }
+}
+
+// Values around 250,000 of two categories of 16, whose effects have a deviation of about 44,000, and
+// noise of 5,000 at most: its deviation is 2,887.
+TEST_CASE("a first config of real labels learns them in their own unit, and predict says them") {
+  const TemporaryDirectory folder;
+  const auto rows_of_values = [](int rows, uint64_t state) {
+    std::string text = "value,a,b\n";
+    for (int i = 0; i < rows; ++i) {
+      state = state * 6364136223846793005 + 1442695040888963407;
+      const int a = static_cast<int>(state >> 60), b = static_cast<int>((state >> 56) & 15);
+      const int noise = static_cast<int>((state >> 32) % 10'001) - 5'000;
+      text += fmt::format("{},a{},b{}\n", 250'000 + 8'000 * (a - 8) + 5'000 * (b % 5 - 2) + noise,
+                          a, b);
+    }
+    return text;
+  };
+  write_text(folder / "train.csv", rows_of_values(20'000, 1));
+  write_text(folder / "val.csv", rows_of_values(2'000, 99));
+  write_text(folder / "schema.json", R"({"header": true, "label": {"column": "value", "real": true},
+      "categorical": [{"column": "a"}, {"column": "b"}], "dense": []})");
+  const auto run = [](const std::vector<std::string>& command) {
+    const auto result = run_program(command);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result;
+  };
+  run({HLITE_CSV_PREP, "--schema", folder / "schema.json", "--train", folder / "train.csv", "--val",
+       folder / "val.csv", "--out", folder / "data", "--quiet"});
+  const std::string config =
+      run({HLITE_TRAIN, "--new", "dcnv2", "--prepared", folder / "data"}).out;
+  const auto loss = nlohmann::json::parse(config)["layers"].back();
+  CHECK(loss["type"] == "MSELoss");
+  CHECK(loss["base_score"].get<double>() == Approx(246'000).margin(3'000));
+  CHECK(loss["score_scale"].get<double>() == Approx(37'700).margin(2'000));
+  write_text(folder / "config.json", config);
+  run({HLITE_TRAIN, "--config", folder / "config.json", "--threads", "1", "--save",
+       folder / "model", "--with-preparation"});
+  const auto predicted = run({HLITE_PREDICT, "--model", folder / "model", "--input",
+                              folder / "val.csv", "--out", folder / "scores.csv"});
+  const std::string says = "RMSE ";
+  const size_t at = predicted.err.rfind(says);
+  INFO(predicted.err);
+  REQUIRE(at != std::string::npos);
+  CHECK(std::stod(predicted.err.substr(at + says.size())) < 1.15 * 2'887);
 }
 
 TEST_CASE("csv_prep --write-config writes one next to its data, and never over a file") {

@@ -50,6 +50,12 @@ void RowEncoder::encode(const uint32_t* rows, int64_t count, EncodedRows& out) c
   out.positives = 0;
   if (!shape_.real_label)
     for (int64_t i = 0; i < count; ++i) out.positives += rows[i * shape_.words()];
+  out.labels.clear();
+  if (shape_.real_label || shape_.weighted)
+    for (int64_t i = 0; i < count; ++i) {
+      const uint32_t* const row = rows + i * shape_.words();
+      out.labels.push_back({label(row), shape_.weighted ? std::bit_cast<float>(row[1]) : 1.0f});
+    }
   if (format_ == OutputFormat::kRaw) {
     encode_raw(rows, count, out.bytes);
   } else {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "tools/prep/label_sums.h"
 #include "tools/prep/multi_hot.h"
 #include "tools/prep/output_options.h"
 #include "tools/prep/row_source.h"
@@ -17,6 +18,7 @@ struct EncodedRows {
   std::vector<std::byte> bytes;  // capacity is kept from use to use
   int64_t rows = 0;
   int64_t positives = 0;
+  std::vector<WeightedLabel> labels;  // of real labels, and of rows with weights
 };
 
 class RowEncoder {

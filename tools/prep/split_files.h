@@ -20,7 +20,7 @@ class SplitFiles {
   // The rows that follow those of the calls before.
   virtual void write(const EncodedRows& rows) = 0;
   // After the last row. Everything is durable afterwards.
-  // The entry's rows and positives are not set.
+  // What the entry counts of rows and labels is not set.
   virtual WrittenSplit finish() = 0;
 };
 

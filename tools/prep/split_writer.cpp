@@ -54,12 +54,16 @@ class ChunkedWriter {
     }
   }
 
-  // Rows that are still in memory. Returns the rows with label 1.
-  int64_t finish() {
+  // Writes rows that are still in memory.
+  WrittenSplit finish() {
     pieces_.clear();
     encode_and_write(nullptr);
     HLITE_CHECK(written_ == rows_in_all_, "{} of {} rows", written_, rows_in_all_);
-    return positives_;
+    WrittenSplit split = files_.finish();
+    split.file.rows = written_;
+    split.file.positives = positives_;
+    split.file.labels = labels_.moments();
+    return split;
   }
 
  private:
@@ -94,6 +98,7 @@ class ChunkedWriter {
       files_.write(window.chunks[i]);
       written_ += window.chunks[i].rows;
       positives_ += window.chunks[i].positives;
+      for (const WeightedLabel& label : window.chunks[i].labels) labels_.add(label);
     }
   }
 
@@ -108,6 +113,7 @@ class ChunkedWriter {
   int current_ = 0;
   std::vector<RowSpan> pieces_;
   int64_t planned_ = 0, written_ = 0, positives_ = 0;
+  LabelSums labels_;
 };
 
 }  // namespace
@@ -133,11 +139,7 @@ WrittenSplit write_split(const RowSource& rows, const std::string& role,
   } else {
     writer.append(rows);
   }
-  const int64_t positives = writer.finish();
-  WrittenSplit split = files->finish();
-  split.file.rows = rows.rows();
-  split.file.positives = positives;
-  return split;
+  return writer.finish();
 }
 
 void publish(const std::string& folder, data::Manifest& manifest, std::span<WrittenSplit> splits) {

@@ -53,6 +53,13 @@ TEST_CASE("a column of weights follows the label, in every format; a label may b
   REQUIRE(manifest.dense.size() == 1);
   CHECK(manifest.dense[0].name == "age");
   CHECK(manifest.files[0].positives == 0);
+  // Of 1000 three times, and of -3.25 half a time.
+  REQUIRE(manifest.files[0].labels);
+  const double mean = (3 * 1000 - 0.5 * 3.25) / 3.5;
+  CHECK(manifest.files[0].labels->mean == Approx(mean).epsilon(1e-12));
+  CHECK(manifest.files[0].labels->deviation ==
+        Approx(std::sqrt((3e6 + 0.5 * 3.25 * 3.25) / 3.5 - mean * mean)).epsilon(1e-12));
+  CHECK((manifest.files[1].labels->mean == 7 && manifest.files[1].labels->deviation == 0));
   CHECK(manifest.summary().find("label rate") == std::string::npos);
   const auto json = nlohmann::json::parse(files.out("manifest.json"));
   CHECK(json["record"]["bytes"] == 16);
