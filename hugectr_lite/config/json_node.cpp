@@ -37,7 +37,12 @@ std::string real_text(double value) {
   return text;
 }
 
-void append_json(const JsonNode& node, std::string& out) {
+// What stands after each element but the last, and after each key.
+struct Spacing {
+  const char *comma, *colon;
+};
+
+void append_json(const JsonNode& node, const Spacing& spacing, std::string& out) {
   switch (node.kind()) {
     case JsonNode::Kind::kNull:
       out += "null";
@@ -58,8 +63,8 @@ void append_json(const JsonNode& node, std::string& out) {
       const char* separator = "[";
       for (const JsonNode& element : node.elements()) {
         out += separator;
-        append_json(element, out);
-        separator = ",";
+        append_json(element, spacing, out);
+        separator = spacing.comma;
       }
       out += node.elements().empty() ? "[]" : "]";
       break;
@@ -68,14 +73,38 @@ void append_json(const JsonNode& node, std::string& out) {
       const char* separator = "{";
       for (const auto& [key, value] : node.members()) {
         (out += separator) += quoted(key);
-        out += ':';
-        append_json(value, out);
-        separator = ",";
+        out += spacing.colon;
+        append_json(value, spacing, out);
+        separator = spacing.comma;
       }
       out += node.members().empty() ? "{}" : "}";
       break;
     }
   }
+}
+
+// On one line where all of it fits behind `out`'s last line, with `after` characters to follow.
+void append_lines(const JsonNode& node, size_t indent, size_t after, std::string& out) {
+  constexpr size_t kColumns = 100;
+  std::string line;
+  append_json(node, {", ", ": "}, line);
+  const size_t column = out.size() - (out.rfind('\n') + 1);  // npos + 1 is 0
+  const bool list = node.kind() == JsonNode::Kind::kArray;
+  const size_t count = list ? node.elements().size() : node.members().size();
+  if (count == 0 || (indent > 0 && column + line.size() + after <= kColumns)) {
+    out += line;
+    return;
+  }
+  const std::string next = '\n' + std::string(indent + 2, ' ');
+  out += list ? '[' : '{';
+  for (size_t i = 0; i < count; ++i) {
+    out += next;
+    if (!list) out += quoted(node.members()[i].first) + ": ";
+    append_lines(list ? node.elements()[i] : node.members()[i].second, indent + 2, 1, out);
+    if (i + 1 < count) out += ',';
+  }
+  (out += '\n') += std::string(indent, ' ');
+  out += list ? ']' : '}';
 }
 
 // Levenshtein distance, one row of the table at a time.
@@ -118,8 +147,14 @@ std::string JsonNode::found() const {
 
 std::string JsonNode::dump() const {
   std::string out;
-  append_json(*this, out);
+  append_json(*this, {",", ":"}, out);
   return out;
+}
+
+std::string JsonNode::text() const {
+  std::string out;
+  append_lines(*this, 0, 0, out);
+  return out + '\n';
 }
 
 void JsonNode::relocate(const std::string& path, const std::string& where) {

@@ -53,6 +53,9 @@ class JsonNode {
   [[nodiscard]] std::string found() const;
   // Compact JSON text of the whole value (what a checkpoint keeps of its config).
   [[nodiscard]] std::string dump() const;
+  // The same for a person: what fits on a line of 100 columns is on one, and all else has a line for
+  // each member or element. Ends with a newline. Comments are lost.
+  [[nodiscard]] std::string text() const;
 
   // Applies one `--set PATH=VALUE`. PATH is dotted; list elements by their "name" member or index
   // (`layers.data.source`, `layers[0].source` or `layers.0.source`). VALUE is JSON, else a string.

@@ -3,6 +3,9 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
+
 #include "hugectr_lite/core/in_quotes.h"
 
 namespace hlite::log {
@@ -20,8 +23,15 @@ spdlog::logger& logger() {
 }
 }  // namespace
 
-void set_level(Level level) {
-  logger().set_level(level == Level::kInfo ? spdlog::level::info : spdlog::level::warn);
+namespace {
+constexpr std::array kLevels = {spdlog::level::info, spdlog::level::warn, spdlog::level::off};
+}  // namespace
+
+void set_level(Level level) { logger().set_level(kLevels.at(static_cast<size_t>(level))); }
+
+Level level() {
+  const auto at = std::find(kLevels.begin(), kLevels.end(), logger().level());
+  return static_cast<Level>(at - kLevels.begin());
 }
 
 void mute_this_thread() { muted = true; }

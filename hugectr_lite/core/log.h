@@ -7,10 +7,11 @@
 
 namespace hlite::log {
 
-enum class Level { kInfo, kWarning };
+enum class Level { kInfo, kWarning, kNothing };
 
 // Below this level nothing is printed (--quiet sets kWarning).
 void set_level(Level level);
+Level level();
 // Nothing more from this thread: one of several ranks, of which another says the same.
 void mute_this_thread();
 void write(Level level, std::string_view message);

@@ -19,6 +19,7 @@
 #include "hugectr_lite/trainer/run/links_report.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/session.h"
+#include "hugectr_lite/trainer/tune/tuning.h"
 
 namespace {
 
@@ -96,6 +97,17 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->needs(mllog)
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option(
+         "--tune", o.tune,
+         "Find better learning rates, penalties, dropout and widths in N trials, of about six "
+         "times the config's own time in all, and write the config NAME.tuned.json; with "
+         "--save, --export or --report train it, too")
+      ->type_name("N=16")
+      ->expected(0, 1)
+      ->default_str("16")
+      ->check(hlite::whole_number(2, 1000))
+      ->excludes(resume)
+      ->excludes(mllog);
   app.add_flag("--check", o.check,
                "Check config, files and memory, print the model, train nothing");
   app.add_flag("--plan", o.plan,
@@ -155,7 +167,8 @@ int run(const hlite::trainer::Options& options) {
   if (options.plan) print(trainer::plan_report(*config, options));
   if (options.links) print(trainer::links_report(*config, options));
   if (more) return kExitDone;
-  return trainer::run_training(*config, options);
+  return options.tune > 0 ? trainer::run_tuning(*config, options)
+                          : trainer::run_training(*config, options);
 }
 
 }  // namespace

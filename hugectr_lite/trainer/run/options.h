@@ -1,6 +1,7 @@
 // The options that `train` was given.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "hugectr_lite/config/train_config.h"
 
 namespace hlite::trainer {
+
+class RunRecord;
 
 struct Options {
   std::string config = {};
@@ -26,6 +29,9 @@ struct Options {
   bool grow = false;              // with resume: on data that continue those of the checkpoint
   bool from_start = false;        // with grow: also where they are the same, from their start
   bool with_preparation = false;  // checkpoints hold the files that predict needs for text
+  // A record of one's own, beside those of the files above. On rank 0.
+  std::shared_ptr<RunRecord> record = {};
+  int64_t tune = 0;  // trials; 0: trains
   bool check = false, plan = false, links = false, quiet = false, traffic = false;
 };
 

@@ -120,7 +120,7 @@ class RunRecord {
 // All records of a run.
 class RunRecords {
  public:
-  void add(std::unique_ptr<RunRecord> record) { records_.push_back(std::move(record)); }
+  void add(std::shared_ptr<RunRecord> record) { records_.push_back(std::move(record)); }
   // notify(&RunRecord::train, event)
   template <typename... Parameters, typename... Arguments>
   void notify(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
@@ -139,7 +139,7 @@ class RunRecords {
   void lose(size_t index, const char* why);
 
   bool lost_any_ = false;
-  std::vector<std::unique_ptr<RunRecord>> records_;
+  std::vector<std::shared_ptr<RunRecord>> records_;
 };
 
 }  // namespace hlite::trainer

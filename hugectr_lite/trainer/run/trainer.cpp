@@ -101,6 +101,7 @@ void Trainer::open_records() {
     records_.add(std::make_unique<TensorboardFile>(options_.tensorboard));
   if (!options_.report.empty())
     records_.add(std::make_unique<HtmlReport>(options_.report, config_));
+  if (options_.record) records_.add(options_.record);
 }
 
 // Leaves rows that have moved since `before` out of the counts of iterations.
