@@ -37,6 +37,7 @@
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
+#include "hugectr_lite/trainer/tune/tuning.h"
 #include "tools/apply/table_batches.h"
 
 namespace py = pybind11;
@@ -526,6 +527,31 @@ trainer::Options options_of(const std::string& config, const Changes& changes,
   return options;
 }
 
+// The config that trials have found, as JSON text, and the trials.
+py::tuple tune(const std::string& path, const Changes& changes, const std::string& device,
+               int threads, int64_t trials, bool progress) {
+  trainer::Options options = options_of(path, changes, device, threads);
+  options.tune = trials;
+  const auto config = predict::load_config({path, ""}, changes);
+  trainer::Tuning tuning;
+  {
+    const py::gil_scoped_release others;
+    tuning = trainer::tune(*config, options, [&](const std::string& line) {
+      if (progress) fmt::print(stderr, "{}\n", line);
+    });
+  }
+  if (tuning.interrupted) raise_keyboard_interrupt();
+  py::list all;
+  for (const trainer::Trial& trial : tuning.trials) {
+    py::dict one;
+    one["changes"] = trial.changes;
+    one["value"] = trial.value;
+    one["iteration"] = trial.best_iteration;
+    all.append(one);
+  }
+  return py::make_tuple(tuning.config, all);
+}
+
 // Later ones are tried first.
 void define_errors(py::module_& module) {
   const auto& error = py::register_exception<Error>(module, "Error", PyExc_RuntimeError);
@@ -612,6 +638,7 @@ void define_prediction(py::module_& module) {
                const Doubles weights(sample_weight, "sample_weight");
                return ops::auc(scores.values(), labels.values(), weights.values());
              });
+  module.def("tune", &tune);
   module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
     return trainer::check_report(*predict::load_config({path, text}, changes),
                                  options_of(path, changes, "auto", 0));

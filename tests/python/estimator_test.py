@@ -212,6 +212,41 @@ class EstimatorTest(unittest.TestCase):
             np.testing.assert_array_equal(model.feature_importances_, importances)
 
 
+class TuneTest(unittest.TestCase):
+    def test_tune_trains_the_best_of_its_trials(self):
+        frame, y = table()
+        for kind in ESTIMATORS:
+            with self.subTest(kind.__name__):
+                labels = labels_for(kind, y)
+                model = small(kind, tune=5, warm_start=True).fit(frame, labels)
+                # Five, two of which are trained again.
+                self.assertEqual(len(model.trials_), 7)
+                self.assertEqual(model.trials_[0]["changes"], "the config itself")
+                best = min(model.trials_, key=lambda trial: trial["value"])
+                self.assertEqual([event["loss"] for event in model.history_
+                                  if event["event"] == "eval" and event["iter"] == best["iteration"]], [best["value"]])
+                np.testing.assert_array_equal(scores(model, frame), scores(pickle.loads(pickle.dumps(model)), frame))
+                again = small(kind, tune=5).fit(frame, labels)
+                self.assertEqual(again.config_, model.config_)
+                np.testing.assert_array_equal(scores(again, frame), scores(model, frame))
+                # The fits that follow have the values that were found, and not the rates at their end.
+                found = model.config_["optimizer"]["adam_hparam"]
+                model.fit(frame, labels)
+                self.assertEqual(len(model.trials_), 7)
+                self.assertEqual(model.config_["optimizer"]["adam_hparam"]["learning_rate"], found["learning_rate"])
+                self.assertNotIn("decay_start", model.config_["optimizer"]["adam_hparam"])
+                model.set_params(tune=0, warm_start=False).fit(frame, labels)
+                self.assertFalse(hasattr(model, "trials_"))
+
+    def test_tune_says_what_it_needs(self):
+        frame, y = table()
+        for tune in (1, -3, True, 2.5, "16"):
+            with self.assertRaisesRegex(ValueError, f"tune: expected 0 or a whole number of trials, at least 2, found {tune!r}"):
+                small(hl.Regressor, tune=tune).fit(frame, y)
+        with self.assertRaisesRegex(ValueError, "tune: expected validation rows.*found none"):
+            small(hl.Regressor, tune=4, validation_fraction=0).fit(frame, y)
+
+
 class GoingOnTest(unittest.TestCase):
     def test_warm_start_goes_on_with_known_and_new_categories(self):
         frame, y = table(letters=5)

@@ -94,7 +94,7 @@ class Classifier(ClassifierMixin, _TableEstimator):
                  transforms: Union[str, Mapping[Union[str, int], str]] = ...,
                  columns: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = ..., min_count: int = ..., epochs: Optional[int] = ...,
                  batch_size: Optional[int] = ..., learning_rate: Optional[float] = ..., validation_fraction: float = ...,
-                 class_weight: Union[None, str, Mapping[Any, float]] = ..., warm_start: bool = ...,
+                 class_weight: Union[None, str, Mapping[Any, float]] = ..., warm_start: bool = ..., tune: int = ...,
                  set: Changes = ..., device: str = ..., threads: int = ..., random_state: Any = ...,
                  progress: bool = ...) -> None: ...
     def partial_fit(self, X: Any, y: Any, classes: Optional[ArrayLike] = ...,
@@ -107,7 +107,7 @@ class Regressor(RegressorMixin, _TableEstimator):
                  transforms: Union[str, Mapping[Union[str, int], str]] = ...,
                  columns: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = ..., min_count: int = ..., epochs: Optional[int] = ...,
                  batch_size: Optional[int] = ..., learning_rate: Optional[float] = ..., validation_fraction: float = ...,
-                 warm_start: bool = ..., set: Changes = ..., device: str = ..., threads: int = ...,
+                 warm_start: bool = ..., tune: int = ..., set: Changes = ..., device: str = ..., threads: int = ...,
                  random_state: Any = ..., progress: bool = ...) -> None: ...
     def partial_fit(self, X: Any, y: Any, sample_weight: Optional[ArrayLike] = ...) -> "Regressor": ...
     def predict(self, X: Any) -> NDArray[np.float64]: ...

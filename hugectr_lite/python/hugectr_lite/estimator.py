@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 
-from . import Trainer, _native, arrays
+from . import Trainer, _changes, _native, arrays
 from ._native import DataError
 from .frame_schema import schema_of
 from .frames import Frame
@@ -24,6 +24,7 @@ except ImportError:
     from .estimator_base import BaseEstimator, DataConversionWarning, NotFittedError
 
 _LEAST_ROWS = 1000  # of a table from which validation rows are taken
+_DECAY = ("decay_start", "decay_steps", "end_lr")  # of a tuned model's rates, which are spent once it is trained
 _PREDICTORS = weakref.WeakKeyDictionary()  # by estimator: (process, its model's files, Predictor)
 
 
@@ -146,22 +147,46 @@ class _TableEstimator(BaseEstimator):
             config = json.load(file)
         if before:  # the model as it is, with epochs and evaluations for these rows
             seed, known = self._seed, self.config_
-            config = {**known, "solver": {**config["solver"], "batchsize": known["solver"]["batchsize"]},
+            optimizer = {name: {key: value for key, value in block.items() if key not in _DECAY} if isinstance(block, dict) else block
+                         for name, block in known["optimizer"].items()}
+            config = {**known, "optimizer": optimizer, "solver": {**config["solver"], "batchsize": known["solver"]["batchsize"]},
                       "layers": config["layers"][:1] + known["layers"][1:]}
             with open(path, "w", encoding="utf-8") as file:
                 json.dump(config, file)
         changes = {"solver.seed": seed, "solver.num_epochs": epochs, "solver.batchsize": self.batch_size,
                    "optimizer.adam_hparam.learning_rate": self.learning_rate, **(self.set or {})}
         changes = {path: value for path, value in changes.items() if value is not None}
+        trials = None
+        if self.tune and before is None:
+            changes, trials = {}, self._tune(path, changes, held_out)
         trainer = Trainer(path, set=changes, device=self.device, threads=self.threads, resume=before, grow=before is not None,
                           with_preparation=True)
         if before:
             trainer._trainer.restart_rates()
         history = list(trainer.train(progress=self.progress, callbacks=callbacks))
         trainer.save(place("model"))
+        if before is None:
+            self.__dict__.pop("trials_", None)
+        if trials is not None:
+            self.trials_ = trials
+            with open(path, encoding="utf-8") as file:
+                config = json.load(file)
         self.config_, self.history_, self._seed = config, history, seed
         self._files = _read_files(place("model"))
         _PREDICTORS.pop(self, None)
+
+    def _tune(self, path, changes, held_out):
+        """Puts the config that trials find into the place of the one at path. Returns the trials."""
+        if isinstance(self.tune, bool) or not isinstance(self.tune, (int, np.integer)) or self.tune < 2:
+            raise ValueError(f"tune: expected 0 or a whole number of trials, at least 2, found {self.tune!r}")
+        if held_out is None:
+            raise ValueError(f"tune: expected validation rows, by which trials are compared ({_LEAST_ROWS:,} rows and a "
+                             "validation_fraction, or an eval_set), found none")
+        text, trials = _native.tune(path, _changes(changes), self.device, self.threads, int(self.tune),
+                                    bool(self.progress))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return trials
 
     def _scores(self, X):
         """float64 [n]: what the model says of each row."""

@@ -15,15 +15,14 @@ class Regressor(RegressorMixin, _TableEstimator):
     """A model for a number, of a table of numbers and categories, which learns by the mean squared error.
 
     X and the parameters are those of Classifier, which has class_weight in addition. y: [n] of finite numbers, which are
-    float32 in training. score() is R². Numbers that differ by much less than 1 are learnt better in other units, such as
-    their deviation: sklearn.compose.TransformedTargetRegressor(hl.Regressor(), transformer=StandardScaler()).
+    float32 in training. score() is R².
 
     After fit(): n_features_in_, feature_names_in_ if columns have names, feature_importances_ [n_features_in_], history_
-    (what Trainer.train() yields), config_ (the config as trained). Raises ValueError and TypeError for samples, hl.Error for
+    (what Trainer.train() yields), config_ (the config as trained), with tune trials_. Raises ValueError and TypeError for samples, hl.Error for
     the rest."""
 
     def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=1, epochs=None,
-                 batch_size=None, learning_rate=None, validation_fraction=0.1, warm_start=False, set=None, device="auto",
+                 batch_size=None, learning_rate=None, validation_fraction=0.1, warm_start=False, tune=0, set=None, device="auto",
                  threads=0, random_state=None, progress=False):
         self._keep(locals())
 

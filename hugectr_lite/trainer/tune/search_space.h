@@ -1,7 +1,8 @@
 // What --tune varies in a config, and the points that it tries.
 //
-// A config tells by its keys what may be varied: learning rates, the penalty of tables, the rates of
-// Dropout layers, the widths of hidden layers. Each kind is one axis: all its values change together.
+// A config tells by its keys what may be varied: learning rates, the penalty of tables, the rates
+// of Dropout layers, the widths of hidden layers. Each kind is one axis: all its values change
+// together.
 #pragma once
 
 #include <cstdint>
@@ -45,16 +46,17 @@ class SearchSpace {
   [[nodiscard]] const std::vector<Axis>& axes() const { return axes_; }
   // The place of the config itself.
   [[nodiscard]] Point own() const;
-  // The n-th point, n >= 1, of a sequence that fills the space evenly wherever it ends: the additive
-  // recurrence with powers of the generalised golden ratio (Roberts, "The Unreasonable Effectiveness
-  // of Quasirandom Sequences", 2018).
+  // The n-th point, n >= 1, of a sequence that fills the space evenly wherever it ends: the
+  // additive recurrence with powers of the generalised golden ratio (Roberts, "The Unreasonable
+  // Effectiveness of Quasirandom Sequences", 2018).
   [[nodiscard]] Point even(int64_t n) const;
   // The same in the part of the space, half as long on each axis, that lies around a point.
   [[nodiscard]] Point even_around(const Point& centre, int64_t n) const;
   // What the config gets there: "PATH=VALUE" of --set. Values have two significant digits.
   [[nodiscard]] std::vector<std::string> changes(const Point& point) const;
   // The changes that follow those, for a run of so many iterations: learning rates are constant for
-  // `constant` of them (and for warm-up), then decay to a hundredth at the end, and no evaluation cuts them.
+  // `constant` of them (and for warm-up), then decay to a hundredth at the end, and no evaluation
+  // cuts them.
   [[nodiscard]] std::vector<std::string> schedule(const Point& point, int64_t iterations,
                                                   int64_t constant) const;
   // "learning_rate 0.0013, lambda 0.02, Dropout rate 0.2, widths x 2"; of several values of a kind,

@@ -27,9 +27,9 @@ namespace {
 using config::TrainConfig;
 
 // The length of a trial, as a share of what the config itself trains until it stops early, and how
-// much of it has constant rates. Measured on the data sets of docs/train.md: in 0.6 of the iterations
-// a schedule that decays comes to what the cuts of lr_plateau do in all, and 0.2 of them order trials
-// well enough to leave the best among the first few.
+// much of it has constant rates. Measured on the data sets of docs/train.md: in 0.6 of the
+// iterations a schedule that decays comes to what the cuts of lr_plateau do in all, and 0.2 of them
+// order trials well enough to leave the best among the first few.
 struct Length {
   double share, constant;
 };
@@ -99,14 +99,13 @@ std::string value_text(const Trial& trial) {
 // What stands on top of the config that was found.
 std::string comment(const Tuning& tuning) {
   const Trial &best = tuning.trials[*tuning.best], &own = tuning.trials[0];
-  const std::string found = &best == &own
-                                ? fmt::format("// No other was better: {}.\n", value_text(own))
-                                : fmt::format("// {}: {}, where it had {}.\n", best.changes,
-                                              value_text(best), value_text(own));
+  const std::string found = &best == &own ? fmt::format("no other was better: {}", value_text(own))
+                                          : fmt::format("{}: {}, where it had {}", best.changes,
+                                                        value_text(best), value_text(own));
   return fmt::format(
-             "// The best by {} of eval_source of {} trials (train --tune), the first of which was the config as it was.\n",
-             tuning.metric, tuning.trials.size()) +
-         found;
+      "// train --tune: the best by {} of eval_source of {} trials, the first of which was the\n"
+      "// config as it was. {}.\n",
+      tuning.metric, tuning.trials.size(), found);
 }
 
 class Search {
@@ -128,7 +127,7 @@ class Search {
       if (run.outcome->best().any && (!result.best || better(run, runs_[*result.best])))
         result.best = result.trials.size() - 1;
     }
-    if (result.best) result.config = comment(result) + runs_[*result.best].root.text();
+    if (result.best) result.config = runs_[*result.best].root.text();
     return result;
   }
 
@@ -279,7 +278,7 @@ Tuning tune(const TrainConfig& config, const Options& options,
             const std::function<void(const std::string&)>& line) {
   if (comm::under_mpirun())
     raise<ConfigError>(
-        "--tune: expected one process, found mpirun: trials run with the ranks of solver.gpu as threads");
+        "--tune: expected one process, found mpirun: the ranks of solver.gpu are threads of a trial");
   return Search(config, options, line).run();
 }
 
@@ -290,7 +289,7 @@ int run_tuning(const TrainConfig& config, const Options& options) {
       tune(config, options, [](const std::string& line) { log::info("{}", line); });
   if (tuning.best) {
     const Trial& best = tuning.trials[*tuning.best];
-    write(place, tuning.config);
+    write(place, comment(tuning) + tuning.config);
     log::info("{}: {} {} ({}); the config itself: {}", place, tuning.metric, value_text(best),
               best.changes, value_text(tuning.trials[0]));
   } else {

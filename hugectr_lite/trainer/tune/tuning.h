@@ -29,14 +29,15 @@ struct Tuning {
   std::string metric = {};  // what early_stop monitors
   std::vector<Trial> trials = {};
   std::optional<size_t> best = {};
-  std::string config = {};  // JSON text of the best one's, with a comment on top
+  std::string config = {};  // JSON text of the best one's
   bool interrupted = false;
 };
 
 // Runs options.tune trials with its device, threads and first weights; files that it asks for are
 // not written. A config without early_stop gets one on AverageLoss with patience 4, and one without
-// a seed a drawn one: both are part of the result. `line` takes a line for the user after each trial. Throws ConfigError where the config has no
-// evaluations, follows a folder or has nothing to vary, and what the config's own training throws.
+// a seed a drawn one: both are part of the result. `line` takes a line for the user after each
+// trial. Throws ConfigError where the config has no evaluations, follows a folder or has no learning
+// rate, and what the config's own training throws.
 Tuning tune(const config::TrainConfig& config, const Options& options,
             const std::function<void(const std::string&)>& line);
 

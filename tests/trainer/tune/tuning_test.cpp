@@ -120,7 +120,8 @@ TEST_CASE("--tune finds more than a config that is far from good has") {
 
 TEST_CASE("--tune gives a config what repeats its result") {
   const SmallRun run;
-  // Neither early_stop nor a seed; with first weights, and snapshots and a test that trials have no use for.
+  // Neither early_stop nor a seed; with first weights, and with snapshots and a test, of which trials
+  // have no use.
   const std::vector<std::string> changes = {"solver.seed=0",
                                             "solver.max_iter=64",
                                             "solver.eval_interval=8",
@@ -181,7 +182,7 @@ TEST_CASE("train --tune writes a config next to its own, and trains it where ask
   const auto config = config::load_train_config(run / "config.tuned.json", {});
   CHECK(config->solver.max_iter == 64);
   CHECK(read_text(run / "config.tuned.json")
-            .find("// The best by AverageLoss of eval_source of 7 trials") == 0);
+            .find("// train --tune: the best by AverageLoss of eval_source of 7 trials") == 0);
 
   const ProgramResult saved =
       run.train({"--tune", "3", "--set", "solver.max_iter=64", "--save", run / "model"});
