@@ -59,7 +59,11 @@ const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
       {"synth", {"io", "prep", "criteo"}},
       {"apply", {"io", "prep", "criteo", "csv"}}}},
     {"trainer",
-     {{"keys", {}}, {"model", {}}, {"run", {"keys", "model"}}, {"estimate", {"model", "run"}}}},
+     {{"keys", {}},
+      {"model", {}},
+      {"run", {"keys", "model"}},
+      {"tune", {"model", "run"}},
+      {"estimate", {"model", "run"}}}},
 };
 
 // Namespaces below hlite that are a folder's under another name. hlite::cuda is what core has of

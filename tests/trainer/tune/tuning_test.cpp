@@ -104,7 +104,7 @@ TEST_CASE("the config that --tune finds trains to the number that it says") {
   }
 }
 
-TEST_CASE("--tune finds more than a config that is far from good has") {
+TEST_CASE("tuning finds more than a config that is far from good has") {
   const SmallRun run;
   write_text(run / "config.json", early_config());
   // Rates far above what is good.
@@ -118,7 +118,7 @@ TEST_CASE("--tune finds more than a config that is far from good has") {
   CHECK(tuning.trials[*tuning.best].value < tuning.trials[0].value - 0.01);
 }
 
-TEST_CASE("--tune gives a config what repeats its result") {
+TEST_CASE("tuning gives a config what repeats its result") {
   const SmallRun run;
   // Neither early_stop nor a seed; with first weights, and with snapshots and a test, of which trials
   // have no use.
@@ -163,7 +163,7 @@ TEST_CASE("a trial that diverges is the worst, and the config itself must not") 
   CHECK(std::isfinite(tuning.trials[*tuning.best].value));
 }
 
-TEST_CASE("--tune says what it needs") {
+TEST_CASE("tuning says what it needs") {
   const SmallRun run;
   CHECK(message_of<ConfigError>([&] { tuned(run, {"solver.eval_interval=0"}, 4); }) ==
         run /
