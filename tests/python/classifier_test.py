@@ -95,7 +95,7 @@ class ClassifierTest(unittest.TestCase):
             json.dump(schema, file)
         run = lambda *command: subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: E731
         run(os.environ["HLITE_CSV_PREP"], "--schema", self.path("schema.json"), "--train", self.path("lines.csv"), "--out",
-            self.path("data"), "--write-config", "dcnv2")
+            self.path("data"), "--write-config", "dcnv2", "--min-count", "2")
         seed = np.random.RandomState(3).randint(1, 2**31 - 1)
         run(os.environ["HLITE_TRAIN"], "--config", self.path("data/dcnv2.json"), "--set", f"solver.seed={seed}", "--set",
             "solver.num_epochs=3", "--threads", "1", "--with-preparation", "--save", self.path("program"))

@@ -20,23 +20,24 @@ class Classifier(ClassifierMixin, _TableEstimator):
     checkpoint with which `predict` and `serve` score lines of text to the same bits.
 
     model: dlrm, dcnv2, deepfm, wdl or dcn (hl.models). categorical: names or numbers of columns of numbers that are
-    categories. transforms: of numbers, csv_prep's (none, log1p, standardize, log1p_standardize), for all or {column: transform};
-    columns that the dict lacks are standardized. columns: features as blocks of csv_prep's
-    schema, {"dense": [...], "categorical": [...]}, whose "column" is a name or number of X: buckets, quantiles, dates,
-    crosses, clipping (docs/data.md). Columns of X in them become no features of their own. min_count: rarer categories share the row of missing ones. epochs,
-    batch_size, learning_rate: in place of the first config's. validation_fraction: of the rows, held out to stop early where
-    fit() gets no eval_set and there are 1,000 rows; 0: none. class_weight: "balanced", or {class: weight}, multiplies the
-    weights of a class's rows, as in scikit-learn; the probabilities shift with it. warm_start: a second fit() goes on from
-    the weights of the first one. tune: trials of `train --tune`, at least 2, in which a new fit() looks for better learning
-    rates, penalties, dropout and widths by the loss of the validation rows; 0: none. set: further changes of the config,
-    {path: value}. device, threads, progress: as Trainer's. random_state: of initial values, order of samples, dropout and validation rows; the same
-    one gives the same model, bit for bit, on the same number of threads.
+    categories. transforms: of numbers, csv_prep's (none, log1p, standardize, log1p_standardize), for all or {column:
+    transform}; columns that the dict lacks are standardized. columns: features as blocks of csv_prep's schema, {"dense":
+    [...], "categorical": [...]}, whose "column" is a name or number of X: buckets, quantiles, dates, crosses, clipping
+    (docs/data.md). Columns of X in them become no features of their own. min_count: rarer categories share the row of
+    missing ones; 1 keeps those of a single row, which are learnt by heart. epochs, batch_size, learning_rate: in place of
+    the first config's. validation_fraction: of the rows, held out to stop early where fit() gets no eval_set and there are
+    1,000 rows; 0: none. class_weight: "balanced", or {class: weight}, multiplies the weights of a class's rows, as in
+    scikit-learn; the probabilities shift with it. warm_start: a second fit() goes on from the weights of the first one.
+    tune: trials of `train --tune`, at least 2, in which a new fit() looks for better learning rates, penalties, dropout
+    and widths by the loss of the validation rows; 0: none. set: further changes of the config, {path: value}. device,
+    threads, progress: as Trainer's. random_state: of initial values, order of samples, dropout and validation rows; the
+    same one gives the same model, bit for bit, on the same number of threads.
 
     After fit(): classes_ [2], n_features_in_, feature_names_in_ if columns have names, feature_importances_ [n_features_in_],
     history_ (what Trainer.train() yields), config_ (the config as trained), with tune trials_ (a dict of "changes", "value"
     and "iteration" for each). Raises ValueError and TypeError for samples, hl.Error for the rest."""
 
-    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=1, epochs=None,
+    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=2, epochs=None,
                  batch_size=None, learning_rate=None, validation_fraction=0.1, class_weight=None, warm_start=False, tune=0, set=None,
                  device="auto", threads=0, random_state=None, progress=False):
         self._keep(locals())

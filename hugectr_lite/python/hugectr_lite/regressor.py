@@ -21,7 +21,7 @@ class Regressor(RegressorMixin, _TableEstimator):
     (what Trainer.train() yields), config_ (the config as trained), with tune trials_. Raises ValueError and TypeError for samples, hl.Error for
     the rest."""
 
-    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=1, epochs=None,
+    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=2, epochs=None,
                  batch_size=None, learning_rate=None, validation_fraction=0.1, warm_start=False, tune=0, set=None, device="auto",
                  threads=0, random_state=None, progress=False):
         self._keep(locals())
