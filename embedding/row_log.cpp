@@ -249,6 +249,8 @@ RowLog::Place RowLog::put(uint32_t row, const std::byte* record) {
 }
 
 void RowLog::drop(Place place) {
+  HLITE_CHECK(place < row_of_.size() && row_of_[place] != kDead, "{}: no record at {}",
+              options_.name, place);
   const int64_t segment = segment_of(place);
   row_of_[place] = kDead;
   --segments_[static_cast<size_t>(segment)].live;

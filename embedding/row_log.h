@@ -56,7 +56,7 @@ class RowLog {
   // Appends the record of a row, which must have no other. May move other records. Throws FileError
   // when a write has failed or the file would become too large; so does every call after that.
   Place put(uint32_t row, const std::byte* record);
-  // Drops the record.
+  // Drops the record. REQUIRES that there is one in the place.
   void drop(Place place);
   // The record is that of another row from now on.
   void rename(Place place, uint32_t row) { row_of_[place] = row; }

@@ -21,24 +21,26 @@ float initial_weight(uint32_t row, int64_t j) {
 
 // A cache, its lines, and the whole table.
 struct Case {
-  Case(int64_t rows, int64_t lines, const std::string& folder, int batches_in_use = 1)
-      : weights(lines, kWidth),
+  Case(int64_t rows, int64_t lines, const std::string& folder, int batches_in_use = 1,
+       int64_t columns = kWidth)
+      : width(columns),
+        weights(lines, columns),
         states(lines, 1),
         cache({.name = "emb",
                .rows = rows,
                .lines = lines,
-               .part_bytes = {kWidth * kFloatBytes, kFloatBytes},
+               .part_bytes = {columns * kFloatBytes, kFloatBytes},
                .first_state = 0.5f,
                .folder = folder,
                .batches_in_use = batches_in_use},
-              [](uint32_t row, std::byte* out) {
-                float values[kWidth];
-                for (int64_t j = 0; j < kWidth; ++j) values[j] = initial_weight(row, j);
-                std::memcpy(out, values, sizeof(values));
+              [columns](uint32_t row, std::byte* out) {
+                std::vector<float> values;
+                for (int64_t j = 0; j < columns; ++j) values.push_back(initial_weight(row, j));
+                std::memcpy(out, values.data(), values.size() * sizeof(float));
               }) {
     cache.attach({.w = weights.view(), .state0 = states.view()});
     for (uint32_t row = 0; row < rows; ++row) {
-      for (int64_t j = 0; j < kWidth; ++j) table.push_back(initial_weight(row, j));
+      for (int64_t j = 0; j < columns; ++j) table.push_back(initial_weight(row, j));
       table_states.push_back(0.5f);
     }
   }
@@ -56,8 +58,8 @@ struct Case {
       INFO("row " << rows[i]);
       REQUIRE(lines[i] < weights.view().dim(0));
       float* const line = weights.view().row(lines[i]);
-      float* const want = table.data() + rows[i] * kWidth;
-      REQUIRE(std::equal(line, line + kWidth, want));
+      float* const want = table.data() + rows[i] * width;
+      REQUIRE(std::equal(line, line + width, want));
       REQUIRE(*states.view().row(lines[i]) == table_states[rows[i]]);
       if (!seen.insert(rows[i]).second) {
         REQUIRE(taken.contains(lines[i]));
@@ -69,11 +71,34 @@ struct Case {
     for (size_t i = 0; i < rows.size(); ++i) {
       if (seen.erase(rows[i]) == 0) continue;
       trained.insert(rows[i]);
-      for (int64_t j = 0; j < kWidth; ++j) {
-        table[rows[i] * kWidth + static_cast<uint32_t>(j)] += 1.5f;
+      for (int64_t j = 0; j < width; ++j) {
+        table[rows[i] * width + j] += 1.5f;
         weights.view().row(lines[i])[j] += 1.5f;
       }
       *states.view().row(lines[i]) = table_states[rows[i]] += 0.25f;
+    }
+  }
+  // The last trained rows take the numbers of those that leave.
+  void close_up(const std::set<uint32_t>& evicted) {
+    std::vector<uint32_t> from, to;
+    for (const uint32_t row : evicted) trained.erase(row);
+    for (const uint32_t row : evicted) {
+      if (trained.empty() || *trained.rbegin() < row) break;
+      from.push_back(*trained.rbegin());
+      to.push_back(row);
+      trained.erase(from.back());
+    }
+    cache.close_up(from, to, std::vector<uint32_t>(evicted.begin(), evicted.end()));
+    const auto forget = [&](uint32_t row) {
+      for (int64_t j = 0; j < width; ++j) table[row * width + j] = initial_weight(row, j);
+      table_states[row] = 0.5f;
+    };
+    for (const uint32_t row : evicted) forget(row);
+    for (size_t i = 0; i < from.size(); ++i) {
+      std::copy_n(table.begin() + from[i] * width, width, table.begin() + to[i] * width);
+      table_states[to[i]] = table_states[from[i]];
+      trained.insert(to[i]);
+      forget(from[i]);
     }
   }
   void check_files() {
@@ -89,6 +114,7 @@ struct Case {
 
   ThreadPool pool{3};
   Exec exec{.pool = &pool};
+  const int64_t width;
   Tensor<float, 2> weights, states;
   RowCache cache;
   std::vector<float> table, table_states;
@@ -124,6 +150,29 @@ TEST_CASE("rows come and go with their states, and a batch finds what the whole 
     CHECK((counts.written > 0) == (lines < 900));
     CHECK(counts.resident < counts.lookups);
   }
+}
+
+TEST_CASE("rows are kept when their log fills segments again and cleans others") {
+  const test::TemporaryDirectory folder;
+  constexpr int64_t kRows = 800, kBatch = 40, kWide = 4095;  // with its state 16 KiB: 64 a segment
+  Case of(kRows, 100, folder.path(), 1, kWide);
+  for (uint64_t round = 0; round < 400; ++round) {
+    std::vector<uint32_t> rows(kBatch);
+    for (uint32_t i = 0; i < rows.size(); ++i) rows[i] = random::word(5, round, i) % kRows;
+    of.batch(rows, round % 4 < 2);  // rows that are only read keep their places
+    if (round % 5 != 4) continue;
+    std::set<uint32_t> evicted;
+    for (uint32_t i = 0; i < 12; ++i)
+      if (const uint32_t row = random::word(6, round, i) % kRows; of.trained.contains(row))
+        evicted.insert(row);
+    // The rows that get other numbers are in memory, most of them as they are in the log.
+    of.batch({std::prev(of.trained.end(), 20), of.trained.end()}, false);
+    of.close_up(evicted);
+  }
+  of.check_files();
+  const RowLog& log = of.cache.log();
+  CHECK(log.file_bytes() < log.written_bytes() / 2);
+  CHECK(log.written_bytes() > of.cache.counts().written * (kWide + 1) * kFloatBytes);  // moved ones
 }
 
 TEST_CASE("rows that are only read are never written, and stay untouched", "[threads]") {

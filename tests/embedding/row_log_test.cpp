@@ -172,6 +172,16 @@ TEST_CASE("a log of rows whose disk fails says where and why, now and later") {
     }
 }
 
+TEST_CASE("a log of rows drops a record once") {
+  const TemporaryDirectory folder;
+  RowLog log({.folder = folder.path(), .name = "emb", .record_bytes = 4096}, {});
+  const RowLog::Place place = log.put(7, record_of(7, 0, 4096).data());
+  log.drop(place);
+  check_contains(message_of<Error>([&] { log.drop(place); }), {"emb", "no record at 0"});
+  check_contains(message_of<Error>([&] { log.drop(5000); }), {"emb", "no record at 5000"});
+  CHECK(log.live() == 0);
+}
+
 TEST_CASE("a log of rows that may grow no more, and a folder that takes no file") {
   const TemporaryDirectory folder;
   Model model({.folder = folder.path(), .name = "emb", .record_bytes = 4096, .max_bytes = 3 << 20});
