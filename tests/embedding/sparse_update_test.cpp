@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "embedding/device_slots.h"
+#include "tests/embedding/hashed_case.h"
 #include "tests/embedding/lookup_case.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
@@ -186,6 +187,50 @@ TEST_CASE("two slots that share a table train it as one slot of both keys does, 
                                     1);
     CHECK(trained(x.layout, two_dout) == trained(one, one_dout));
   }
+}
+
+TEST_CASE("the mean of a hashed slot counts the keys that were refused a row", "[threads]") {
+  constexpr int64_t kBatch = test::HashedCase::kMaxBatch, kWidth = 5, kCapacity = 300;
+  ThreadPool pool(2);
+  embedding::VocabularyRules rules;
+  rules.admission = {.type = embedding::AdmissionType::kCount, .threshold = 2};
+  test::HashedCase hashed({.pool = &pool}, {4, 1, 3}, kWidth, kCapacity, embedding::Combiner::kMean,
+                          {}, rules);
+  Stepper sparse(hashed.layout().pooled(kCapacity),
+                 {.rule = {.type = OptimizerType::kSgd}, .max_batch = kBatch, .threads = 2});
+  const int64_t slots = hashed.layout().slots();
+  std::vector<float> table(kCapacity * kWidth, 1),
+      dout(static_cast<size_t>(kBatch * slots * kWidth));
+  std::vector<double> want(table.begin(), table.end());
+  int64_t refused = 0;
+  for (int64_t step = 1; step <= 4; ++step) {
+    const auto round = static_cast<uint64_t>(step);
+    hashed.set_iterations(step - 1);
+    const std::vector<uint32_t> keys = hashed.draw(kBatch, 60, round),
+                                rows = hashed.find_rows(keys, /*training=*/true);
+    test::fill_random(dout, round);
+    sparse.step(pool, rate_at(step), step, {rows.data(), kBatch, hashed.columns()},
+                {dout.data(), kBatch, slots, kWidth},
+                {.w = Matrix<float>(table.data(), kCapacity, kWidth)});
+    for (int64_t b = 0; b < kBatch; ++b)
+      for (int64_t s = 0; s < slots; ++s) {
+        const auto from = keys.begin() + b * hashed.columns() + hashed.layout().column(s);
+        std::vector<uint32_t> of_slot(from, from + hashed.layout().hotness(s));
+        std::erase(of_slot, kNoKey);
+        for (const uint32_t key : of_slot) {
+          const int64_t row = hashed.index.find(s, key);
+          refused += row == embedding::KeyIndex::kAbsent;
+          for (int64_t j = 0; j < kWidth && row != embedding::KeyIndex::kAbsent; ++j)
+            want[static_cast<size_t>(row * kWidth + j)] -=
+                static_cast<double>(rate_at(step)) *
+                static_cast<double>(dout[static_cast<size_t>((b * slots + s) * kWidth + j)]) /
+                static_cast<double>(of_slot.size());
+        }
+      }
+  }
+  CHECK(refused > 0);
+  test::check_close<const float, const double>(table, want, {.absolute = 5e-6, .relative = 1e-5},
+                                               "hashed rows");
 }
 
 TEST_CASE("the mean over one-hot slots has the bits of the sum", "[threads]") {
