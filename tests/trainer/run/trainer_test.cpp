@@ -8,6 +8,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/comm/thread_communicator.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/placements.h"
@@ -224,6 +225,39 @@ TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that d
     for (const char* file : {"/weights.safetensors", "/optimizer.safetensors"})
       CHECK((read_text(run / "resumed" + file) == read_text(run / "whole" + file)));
   }
+}
+
+TEST_CASE("a trainer that goes on knows the last eviction, and how many samples there were") {
+  const SmallRun run;
+  const Case one = cases()[0];
+  const auto config =
+      config_of(run, one,
+                {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                 R"(layers.emb.sparse_embedding_hparam={"max_vocabulary_size_per_gpu":345,)"
+                 R"("embedding_vec_size":4,"combiner":0,"eviction":{"interval":0,"min_count":5}})",
+                 "layers.emb.optimizer.update_type=Local"});
+  const auto train = [&](const Options& options, const std::vector<int64_t>& saves,
+                         const std::string& to) {
+    int64_t rare = 0;
+    on_ranks(*config, options, one, [&](Trainer& trainer) {
+      trainer.start();
+      for (const int64_t save : saves) {
+        while (trainer.iteration() < save) trainer.step();
+        trainer.save(run / fmt::format("{}_{}", to, save));
+      }
+      rare = trainer.vocabulary()->layers[0].counts.rare;
+    });
+    return rare;
+  };
+  // The first save finds no row that has not been used since the eviction before.
+  const int64_t rare = train({.quiet = true}, {9, 20}, "whole");
+  CHECK(rare > 50);
+  CHECK(train({.resume = run / "whole_9", .quiet = true}, {20}, "resumed") == rare);
+  for (const char* file : {"/weights.safetensors", "/optimizer.safetensors"})
+    CHECK((read_text(run / "resumed_20" + file) == read_text(run / "whole_20" + file)));
+  // Epochs of 16 batches, the last one partial.
+  CHECK(checkpoint::read_manifest(run / "whole_20").samples == 500 + 4 * 32);
+  CHECK(checkpoint::read_manifest(run / "resumed_20").samples == 500 + 4 * 32);
 }
 
 TEST_CASE("weights that are not finite on one rank alone end all ranks, with one message", "") {
