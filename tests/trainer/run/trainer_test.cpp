@@ -310,4 +310,40 @@ TEST_CASE("a trainer evaluates when asked, whatever the config's interval") {
                  {"solver.gpu", "expected one rank, found 4"});
 }
 
+TEST_CASE("an evaluation after one that was given up halfway is of the whole set") {
+  for (const Case& c : cases())
+    for (std::vector<std::string> changes :
+         {std::vector<std::string>{},
+          {R"(solver.eval_metrics=["AUC","GAUC"])", "solver.eval_group_slot=0",
+           "layers.data.key_policy=clamp",
+           "layers.emb.sparse_embedding_hparam.slot_size_array=[40,5,200]"}}) {
+      INFO(c.name << ", " << changes.size() << " changes");
+      const SmallRun run;
+      changes.emplace_back("solver.eval_interval=0");
+      const auto config = config_of(run, c, changes);
+      std::vector<trainer::EvalResult> whole;
+      on_ranks(*config, {.quiet = true}, c, [&](Trainer& trainer) {
+        trainer.start();
+        trainer.step();
+        trainer::Evaluator evaluator(*config, trainer::evaluation_set(*config), trainer.model(),
+                                     trainer.exec(), trainer.ranks());
+        evaluator.allocate();
+        for (int batches : {100, 2, 100, 5, 100}) {  // of 6
+          if (!evaluator.start([&] { return batches-- == 0; })) continue;
+          const trainer::EvalResult result = evaluator.finish();
+          if (trainer.ranks().rank == 0) whole.push_back(result);
+        }
+      });
+      REQUIRE(whole.size() == 3);
+      CHECK(whole[0].samples == 333);
+      for (size_t i : {1, 2}) {
+        CHECK(whole[i].samples == whole[0].samples);
+        CHECK(whole[i].auc == whole[0].auc);
+        CHECK(whole[i].loss == whole[0].loss);
+        CHECK(whole[i].more == whole[0].more);
+        CHECK(whole[i].replaced_share == whole[0].replaced_share);
+      }
+    }
+}
+
 }  // namespace hlite::test
