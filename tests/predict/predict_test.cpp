@@ -198,6 +198,11 @@ TEST_CASE("hash tables of any number of ranks are read by one, with the rows of 
     unsetenv("HLITE_CUDA_LIBRARY");
     std::filesystem::remove_all(run / "chain");
   }
+  // Keys without a row get their vectors by the seed that training has drawn.
+  const double drawn =
+      train("DistributedSlotSparseEmbeddingHash", "\"max_vocabulary_size_per_gpu\":100", "1",
+            {"--save", run / "drawn", "--set", "solver.eval_interval=1", "--set", "solver.seed=0"});
+  CHECK(auc({"--model", "drawn"}) == Approx(drawn).margin(1e-5));
 }
 
 TEST_CASE("tables that slots share give their sizes to a config that names a manifest") {
