@@ -199,6 +199,21 @@ class ModuleTest(unittest.TestCase):
         self.assertEqual(trainer.iteration, 20)
         self.assertEqual([e["iter"] for e in trainer.train(3)], [23])
 
+    def test_a_save_leaves_the_best_weights_in_use_and_a_step_goes_on_from_the_last(self):
+        stopped = config(eval_interval=10, early_stop={"patience": 1, "min_delta": 0.9})
+        label, dense, keys = samples(32, 3)
+        for name, batch in (("own", ()), ("given", (label, features(dense), keys))):
+            trainer = hl.Trainer(stopped, threads=1)
+            best, last = [e["loss"] for e in trainer.train() if e["event"] == "eval"]
+            self.assertNotEqual(best, last)
+            trainer.save(name)
+            self.assertEqual(trainer.evaluate()["loss"], best)
+            resumed = hl.Trainer(stopped, resume=name, threads=1)
+            for each in (trainer, resumed):
+                each.step(*batch)
+            for table, array in resumed.weights.items():
+                np.testing.assert_array_equal(array, trainer.weights[table], table)
+
     def test_events_are_those_of_the_metrics_file(self):
         metrics = config(eval_metrics=["GAUC", "NDCG@3", "Calibration"], eval_group_slot=0)
         tasks = several_tasks()
