@@ -120,6 +120,42 @@ TEST_CASE("a full save and the deltas after it are the last full save, byte for 
                        {"full_2.safetensors", "expected a chain with a delta from"});
 }
 
+TEST_CASE("a delta names the keys that left, first and last ones too, and those that came again") {
+  using Keys = std::vector<uint32_t>;
+  const test::TemporaryDirectory folder;
+  DeltaModel model(3);
+  const std::string first = folder / "0.safetensors";
+  std::string base = first;
+  const auto hold = [&](const Keys& keys) {
+    model.by_key.clear();
+    for (const uint32_t key : keys) model.by_key[key] = {static_cast<float>(key), 1, 2};
+  };
+  hold({1, 3, 5, 9});
+  save_weights(base, model.tensors());
+  struct Step {
+    Keys keys, gone, rows;
+  };
+  const std::vector<Step> steps = {
+      {{3, 5}, {1, 9}, {}}, {{0, 3, 7, 9}, {5}, {0, 7, 9}}, {{}, {0, 3, 7, 9}, {}}, {{3}, {}, {3}}};
+  for (int64_t i = 1; i <= std::ssize(steps); ++i) {
+    INFO("step " << i);
+    const Step& step = steps[static_cast<size_t>(i) - 1];
+    hold(step.keys);
+    const ReadFile before(base);
+    const DeltaSize size =
+        write_delta(folder / "chain", i, before, sum_of_file(before), model.tensors());
+    CHECK(size.gone == std::ssize(step.gone));
+    const ReadFile file(delta_file(delta_link(folder / "chain", i)));
+    const SafetensorsReader delta(file);
+    CHECK(delta.read_words("emb.table_0.gone") == step.gone);
+    CHECK(delta.read_words("emb.table_0.rows") == step.rows);
+    base = folder / (std::to_string(i) + ".safetensors");
+    save_weights(base, model.tensors());
+    DeltaChain(folder / "chain").join(ReadFile(first), folder / "joined");
+    CHECK(test::read_text(folder / "joined") == test::read_text(base));
+  }
+}
+
 TEST_CASE("a damaged, missing or swapped link is refused by its name") {
   const DeltaDays days(4);
   const auto refused = [&] {

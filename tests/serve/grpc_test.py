@@ -101,8 +101,18 @@ class GrpcTest(unittest.TestCase):
             answer = self.infer(server, request(dense, keys))
             self.assertEqual(np.array(answer.outputs[0].contents.fp32_contents, np.float32).tobytes(), scores.tobytes())
             self.assertEqual((list(answer.outputs[0].shape), len(answer.raw_output_contents)), ([333, 1], 0))
+            unsigned = request(dense, keys)
+            unsigned.inputs[1].datatype = "UINT32"
+            unsigned.inputs[1].contents.Clear()
+            unsigned.inputs[1].contents.uint_contents.extend(keys.ravel().tolist())
+            answer = self.infer(server, unsigned)
+            self.assertEqual(np.array(answer.outputs[0].contents.fp32_contents, np.float32).tobytes(), scores.tobytes())
             bad = grpc.StatusCode.INVALID_ARGUMENT
-            short, both, named, output = (request(dense[:1], keys[:1]) for _ in range(4))
+            short, both, named, output, deep, flat = (request(dense[:1], keys[:1]) for _ in range(6))
+            deep.inputs[1].shape.append(1)
+            flat.inputs[0].shape.pop()
+            self.refused(bad, "expected shape [-1,3], found [1,3,1]", server, deep)
+            self.refused(bad, "expected shape [-1,2], found [1]", server, flat)
             short.inputs[1].contents.int_contents.pop()
             both.raw_input_contents.append(b"")
             named.inputs[0].name = "denes"

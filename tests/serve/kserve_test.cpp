@@ -134,6 +134,28 @@ TEST_CASE("a request has as many values, samples and brackets as it needs, and n
   CHECK(status_of(request(1, nested(3000)), model) == 400);
 }
 
+TEST_CASE("a shape has as many dimensions as its input") {
+  const ModelDescription model = dense_and_keys();
+  const auto status = [&](const char* shape, const char* data) {
+    return status_of(fmt::format(R"({{"inputs": [{{"name": "dense", "shape": [{}],
+                                     "datatype": "FP32", "data": [{}]}}]}})",
+                                 shape, data),
+                     model);
+  };
+  CHECK(status("1, 2", "1, 2") == 200);
+  CHECK(status("0, 2", "") == 200);
+  for (const auto& [shape, data] : {std::pair{"2", "1, 2"},
+                                    {"0", ""},
+                                    {"1, 2, 1", "1, 2"},
+                                    {"1, 2, 2", "1, 2, 3, 4"},
+                                    {"1, 2, 0", ""},
+                                    {"1, 3", "1, 2, 3"},
+                                    {"", "1"}}) {
+    INFO("shape " << shape);
+    CHECK(status(shape, data) == 400);
+  }
+}
+
 TEST_CASE("damaged requests are refused or mean something") {
   const ModelDescription model = dense_and_keys();
   const std::string head =

@@ -169,7 +169,7 @@ TEST_CASE("row groups, encodings, types and blocks make no difference to Criteo'
   }
 }
 
-TEST_CASE("Criteo's rows as texts are what their lines are, bad ones and samples too",
+TEST_CASE("Criteo's rows as texts are what their lines are, bad ones, samples and negatives too",
           "[threads]") {
   const TemporaryDirectory folder;
   std::string tsv = awkward_rows(4, 300);
@@ -200,12 +200,15 @@ TEST_CASE("Criteo's rows as texts are what their lines are, bad ones and samples
     file.dictionary = dictionary;
     file.rows_a_group = 97;
     test::write_parquet(folder / "b.parquet", file);
-    for (const double sample : {1.0, 0.4}) {
+    for (const auto& [sample, negatives] :
+         {std::pair{1.0, 1.0}, {0.4, 1.0}, {1.0, 0.3}, {0.4, 0.5}}) {
+      INFO("samples " << sample << ", negatives " << negatives);
       std::string got[2], said[2], error[2];
       for (const int i : {0, 1}) {
         CriteoPrepOptions options = criteo_options(folder, i == 0 ? "a.tsv" : "b.parquet");
         options.run.max_bad_rows = bad;
         options.run.sample = sample;
+        options.run.negative_share = negatives;
         got[i] = prepared(options);
         said[i] = described(options);
         options.run.max_bad_rows = 17;

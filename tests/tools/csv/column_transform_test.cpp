@@ -288,6 +288,12 @@ TEST_CASE("the age of a date is a number of days or hours", "[threads]") {
                        R"({"column": 1})", good);
   csv_prep(hours.options);
   CHECK(hours.numbers(3) == Numbers{-60 * 24 + 12, 6, 0});
+  // No age where either date is missing: 0 would be the year 1970.
+  const Prepared either(R"({"column": 1, "date": {"format": "%Y", "age": "days",
+       "since": {"column": 2, "name": "first", "format": "%Y"}}})",
+                        R"({"column": 1})", "1,1971,1970\n0,,1970\n1,1971,\n0,,\n");
+  CHECK(csv_prep(either.options).columns.size() == 1);
+  CHECK(either.numbers(3) == Numbers{365, 0, 0, 0});
   const auto refused = [&](const std::string& date) {
     return Prepared("{\"column\": 1, \"date\": {" + date + "}}", R"({"column": 2})", good)
         .refused();

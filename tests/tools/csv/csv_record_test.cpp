@@ -27,9 +27,15 @@ TEST_CASE("written fields are read back unchanged") {
   CsvFields fields;
   REQUIRE_FALSE(split_csv({}, line, fields));
   CHECK(Fields(fields.fields.begin(), fields.fields.end()) == texts);
-  line.clear();
-  append_csv_field("plain text", line);
-  CHECK(line == "plain text");
+  const auto written = [](const std::string& text) {
+    std::string field;
+    append_csv_field(text, field);
+    return field;
+  };
+  CHECK(written("plain text") == "plain text");
+  // A reader would take each of these for something else.
+  for (const char* text : {",", "\n", "\r"}) CHECK(written(text) == fmt::format("\"{}\"", text));
+  CHECK(written("\"") == "\"\"\"\"");
 }
 
 TEST_CASE("a line is split at its separators") {
@@ -42,6 +48,9 @@ TEST_CASE("a line is split at its separators") {
   CHECK(split(" a , b") == Fields{" a ", " b"});
   CHECK(split(" a , b c ", ',', true) == Fields{"a", "b c"});
   CHECK(split("\t a\t", '\t', true) == Fields{"", "a", ""});
+  CHECK(split("\t\"a\"", '\t', true) == Fields{"", "a"});
+  CHECK(split(" \t \"a\tb\" ", '\t', true) == Fields{"", "a\tb"});
+  CHECK(split("\t,\t\"a,b\"", ',', true) == Fields{"", "a,b"});
 }
 
 TEST_CASE("quoted fields may hold separators and doubled quotes") {

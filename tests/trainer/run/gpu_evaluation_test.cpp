@@ -185,6 +185,19 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
   CHECK(std::abs(areas[0] - cpu.auc.value()) <= 1e-3);
 }
 
+TEST_CASE("a share of negatives is undone in an evaluation on a GPU as on the CPU") {
+  const auto evaluated = [](const cuda::Backend* gpu, const char* share) {
+    Evaluated run(gpu, {std::string("layers.data.negative_share=") + share});
+    run.evaluator->allocate();
+    return run.run();
+  };
+  const EvalResult plain = evaluated(nullptr, "1"), cpu = evaluated(nullptr, "0.1"),
+                   gpu = evaluated(&emulated_cuda(), "0.1");
+  CHECK(std::abs(gpu.loss - cpu.loss) <= 1e-5);
+  CHECK(std::abs(gpu.loss - plain.loss) > 0.1);
+  CHECK(std::abs(gpu.auc.value() - cpu.auc.value()) <= 1e-3);
+}
+
 TEST_CASE("a score that is NaN is the same error on the CPU and on a GPU") {
   std::vector<std::string> errors;
   for (const cuda::Backend* gpu : {static_cast<const cuda::Backend*>(nullptr), &emulated_cuda()}) {

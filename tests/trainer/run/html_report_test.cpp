@@ -83,6 +83,7 @@ TEST_CASE("the page has the metrics file's numbers") {
   CHECK(columns["eval"]["ndcg@3"] == json({nullptr, 0.4}));
   CHECK(numbers == columns);
   check_contains(run.page(), {"0.66667", "iteration 20", "one class only", ">done<"});
+  check_contains(run.page(), {"<b>0.23333</b><span>last training loss"});
   check_contains(run.page(), {"0.71234", "AUC of the test set", "0.65430", "loss of the test set",
                               "<td>test set</td>"});
 }

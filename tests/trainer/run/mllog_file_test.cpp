@@ -29,6 +29,7 @@ struct Run {
   int64_t eval_samples = 333;
   std::optional<std::string> failure = {};
   bool ends = true;
+  EndReason reason = EndReason::kTarget;
   std::string config = {};  // a file; empty: small_config()
 };
 
@@ -52,7 +53,7 @@ std::string log_of(const Run& run) {
     if (run.failure)
       log.failed(*run.failure);
     else if (run.ends)
-      log.ended({.iter = 100, .samples = 3200, .seconds = 2, .reason = EndReason::kTarget});
+      log.ended({.iter = 100, .samples = 3200, .seconds = 2, .reason = run.reason});
   }
   return test::read_text(directory / "log");
 }
@@ -215,6 +216,8 @@ TEST_CASE("a run succeeds at its target or else the benchmark's, and is aborted 
   CHECK(status(run) == "aborted");
   run.auc = 0.9;
   CHECK(status(run) == "success");
+  run.reason = EndReason::kInterrupted;  // after the evaluation at its target
+  CHECK(status(run) == "aborted");
   run.ends = false;  // given up by its owner
   CHECK(status(run) == "aborted");
   run.failure = "the \"loss\" is\nnan";

@@ -153,6 +153,34 @@ TEST_CASE("a run ends for a reason") {
   CHECK(second.trainer.iteration() == 12);
 }
 
+TEST_CASE("epochs on other data are counted from their start") {
+  const SmallRun run;
+  Started first(run, {"solver.max_iter=5", "solver.eval_interval=0"}, {.quiet = true});
+  first.trainer.start();
+  TrainingLoop loop(first.trainer, [] {});
+  loop.begin();
+  CHECK(to_end(loop) == EndReason::kMaxIter);
+  loop.policy().save(run / "first");
+
+  // 16 batches an epoch.
+  std::string epochs = small_config();
+  epochs.replace(epochs.find("\"max_iter\": 200"), 15, "\"num_epochs\": 2");
+  epochs.replace(epochs.find("\"eval_interval\": 50"), 19, "\"eval_every_epochs\": 1");
+  write_text(run / "config.json", epochs);
+  for (const bool grow : {false, true}) {
+    INFO((grow ? "other data" : "the same data"));
+    Started second(
+        run, {"solver.display=0"},
+        {.resume = run / "first", .allow_other_data = true, .grow = grow, .quiet = true});
+    second.trainer.start();
+    TrainingLoop more(second.trainer);
+    more.begin();
+    CHECK(to_end(more) == EndReason::kEpochs);
+    CHECK(kinds(second.events->lines) == (grow ? std::vector<std::string>{"eval 21", "eval 37"}
+                                               : std::vector<std::string>{"eval 16", "eval 32"}));
+  }
+}
+
 TEST_CASE("a run needs data") {
   const SmallRun run;
   Started started(run, {}, {.without_data = true, .quiet = true});
