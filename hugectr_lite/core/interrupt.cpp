@@ -12,6 +12,7 @@ namespace {
 // The one global of the program: a signal handler can reach nothing else.
 // Every rank's thread reads it.
 std::atomic<int> requested_flag{0};
+std::atomic<int> guards{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void request_stop(int signal_number) {
@@ -21,7 +22,7 @@ extern "C" void request_stop(int signal_number) {
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  requested_flag = 0;
+  if (guards++ == 0) requested_flag = 0;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     sigaction(kSignals[i], nullptr, &before_[i]);
     // nohup: the terminal may go, the program goes on.
@@ -32,7 +33,7 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() {
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-  requested_flag = 0;
+  if (--guards == 0) requested_flag = 0;
 }
 
 bool InterruptGuard::requested() { return requested_flag != 0; }

@@ -12,7 +12,7 @@ namespace hlite {
 class InterruptGuard {
  public:
   InterruptGuard();   // installs the handlers
-  ~InterruptGuard();  // puts the previous ones back, and forgets a request
+  ~InterruptGuard();  // puts the previous ones back; the outermost guard forgets a request
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 

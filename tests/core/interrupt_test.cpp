@@ -37,6 +37,21 @@ TEST_CASE("interrupt, termination, a terminal that is gone and SIGUSR1 ask to st
   }
 }
 
+TEST_CASE("a request is there until the outermost guard ends") {
+  {
+    const InterruptGuard outer;
+    std::raise(SIGINT);
+    {
+      const InterruptGuard inner;
+      CHECK(InterruptGuard::requested());
+    }
+    CHECK(InterruptGuard::requested());
+  }
+  CHECK_FALSE(InterruptGuard::requested());
+  const InterruptGuard next;
+  CHECK_FALSE(InterruptGuard::requested());
+}
+
 TEST_CASE("under nohup a terminal that is gone is no matter") {
   const Restored before(SIGHUP);
   std::signal(SIGHUP, SIG_IGN);

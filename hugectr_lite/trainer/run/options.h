@@ -28,6 +28,7 @@ struct Options {
   bool allow_other_data = false;
   bool grow = false;              // with resume: on data that continue those of the checkpoint
   bool from_start = false;        // with grow: also where they are the same, from their start
+  bool is_trial = false;          // nothing of it is kept, also when it is interrupted
   bool with_preparation = false;  // checkpoints hold the files that predict needs for text
   // A record of one's own, beside those of the files above. On rank 0.
   std::shared_ptr<RunRecord> record = {};

@@ -58,7 +58,7 @@ void save_model(Trainer& trainer, TrainingLoop& loop, bool interrupted) {
   const auto save = [&] {
     if (!options.save.empty())
       loop.policy().save(options.save);
-    else if (interrupted)
+    else if (interrupted && !options.is_trial)
       loop.save_snapshot();
   };
   if (options.save_delta.empty()) return save();

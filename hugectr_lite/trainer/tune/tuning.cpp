@@ -204,7 +204,7 @@ class Search {
     options.threads = options_.threads;
     options.init = options_.init;
     options.allow_other_data = options_.allow_other_data;
-    options.quiet = true;
+    options.quiet = options.is_trial = true;
     options.record = run.outcome;
     const Clock::time_point begin = Clock::now();
     try {

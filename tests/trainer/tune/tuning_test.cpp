@@ -1,9 +1,10 @@
 #include "hugectr_lite/trainer/tune/tuning.h"
 
-#include <cmath>
-#include <filesystem>
-
 #include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/run/metric_watch.h"
@@ -192,6 +193,41 @@ TEST_CASE("train --tune writes a config next to its own, and trains it where ask
 
   CHECK(run.train({"--tune", "1"}).code == kExitConfig);
   CHECK(run.train({"--tune", "4", "--resume", run / "model"}).code == kExitConfig);
+}
+
+TEST_CASE("a tuning that is interrupted keeps the best so far and nothing else") {
+  const SmallRun run;
+  write_text(run / "config.json", early_config());
+  const auto files = files_in(run.path());
+  {
+    // In the first trial, which would not end.
+    RunningProgram program(run.command({"--tune", "4", "--set", kEndless, "--set",
+                                        "solver.early_stop.patience=1000000000"}),
+                           run.path());
+    const std::string process = fmt::format("/proc/{}/", program.id());
+    const auto catches_sigint = [&] {
+      if (read_text(process + "comm") != "train\n") return false;  // still this program, which does
+      const std::string text = read_text(process + "status");
+      const size_t at = text.find("SigCgt:");
+      return at != std::string::npos &&
+             (std::stoull(text.substr(at + 7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+    };
+    while (program.running() && !catches_sigint()) std::this_thread::yield();
+    program.signal(SIGINT);
+    CHECK(program.wait().code == kExitInterrupted);
+    CHECK(files_in(run.path()) == files);
+  }
+  // Later: a thousand trials take many times as long as it takes to see that the first one has ended.
+  RunningProgram program(run.command({"--tune", "1000", "--set", "solver.max_iter=64"}),
+                         run.path());
+  while (program.running() && program.error_so_far().find("trial 1 of 1002") == std::string::npos)
+    std::this_thread::yield();
+  program.signal(SIGINT);
+  CHECK(program.wait().code == kExitInterrupted);
+  auto with_result = files;
+  with_result.insert(with_result.begin() + 1, "config.tuned.json");
+  CHECK(files_in(run.path()) == with_result);
+  CHECK_NOTHROW(config::load_train_config(run / "config.tuned.json", {}));
 }
 
 }  // namespace hlite::test
