@@ -158,12 +158,14 @@ TEST_CASE("rows are kept when their log fills segments again and cleans others")
   Case of(kRows, 100, folder.path(), 1, kWide);
   for (uint64_t round = 0; round < 400; ++round) {
     std::vector<uint32_t> rows(kBatch);
-    for (uint32_t i = 0; i < rows.size(); ++i) rows[i] = random::word(5, round, i) % kRows;
+    for (uint32_t i = 0; i < rows.size(); ++i)
+      rows[i] = static_cast<uint32_t>(random::word(5, round, i) % kRows);
     of.batch(rows, round % 4 < 2);  // rows that are only read keep their places
     if (round % 5 != 4) continue;
     std::set<uint32_t> evicted;
     for (uint32_t i = 0; i < 12; ++i)
-      if (const uint32_t row = random::word(6, round, i) % kRows; of.trained.contains(row))
+      if (const auto row = static_cast<uint32_t>(random::word(6, round, i) % kRows);
+          of.trained.contains(row))
         evicted.insert(row);
     // The rows that get other numbers are in memory, most of them as they are in the log.
     of.batch({std::prev(of.trained.end(), 20), of.trained.end()}, false);
