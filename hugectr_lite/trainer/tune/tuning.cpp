@@ -59,13 +59,16 @@ class Outcome : public RunRecord {
 // Trials say what they come to, and not what every run says: warnings are those of the first one.
 class Silence {
  public:
-  Silence() : before_(log::level()) { log::set_level(log::Level::kNothing); }
-  ~Silence() { log::set_level(before_); }
+  explicit Silence(bool wanted) : before_(log::level()) {
+    if (wanted) log::set_level(log::Level::kNothing);
+  }
+  ~Silence() { end(); }
   Silence(const Silence&) = delete;
   Silence& operator=(const Silence&) = delete;
+  void end() { log::set_level(before_); }
 
  private:
-  log::Level before_;
+  const log::Level before_;
 };
 
 [[noreturn]] void fail(const TrainConfig& config, const char* path, const std::string& expected) {
@@ -190,8 +193,7 @@ class Search {
       for (std::string& change : space_.schedule(run.point, run.iterations, constant))
         changes.push_back(std::move(change));
     }
-    std::optional<Silence> silence;
-    if (!run.own) silence.emplace();
+    Silence silence(!run.own);
     const auto config = changed(*base_, changes);
     run.root = config->root;
     // What is written at intervals or at the end is not a trial's.
@@ -213,7 +215,7 @@ class Search {
       if (run.own) throw;  // the data, or a config that diverges by itself
       run.outcome = std::make_shared<Outcome>(config->solver.evaluation);
     }
-    silence.reset();
+    silence.end();
     runs_.push_back(std::move(run));
     line_(line_of(runs_.size(), seconds_since(begin)));
     return true;
