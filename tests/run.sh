@@ -134,6 +134,6 @@ if [ "$mode" != full ]; then
   exit 0
 fi
 # What is pure logic runs once, under AddressSanitizer; what no sanitizer can see, in the release build.
-run_preset release "-DHLITE_SKIPPED_TESTS=config;checkpoint;data_reader;tools;predict;serve"
+run_preset release "-DHLITE_SKIPPED_TESTS=config;checkpoint;data_reader;preparation;predict;serve"
 run_preset asan "-DHLITE_SKIPPED_TESTS=docs;layering;tools/gpu_check"
 run_preset tsan

@@ -4,14 +4,14 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/stopwatch.h"
-#include "tools/criteo/criteo_prep.h"
-#include "tools/io/command_line.h"
+#include "hugectr_lite/preparation/criteo/criteo_prep.h"
+#include "hugectr_lite/preparation/io/command_line.h"
 
 int main(int argc, char** argv) {
   using namespace hlite;
-  tools::CriteoPrepOptions options;
+  prep::CriteoPrepOptions options;
   std::string order = "first";
-  const tools::ToolDescription description{
+  const prep::ToolDescription description{
       "criteo_prep",
       "Turns Criteo's click logs (label, 13 integers, 26 hexadecimal tokens, tab-separated; plain, "
       "gzip or zstd) into files for training, after the MLPerf reference's recipe: missing "
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
       "  criteo_prep --train day_*.gz --sample 1% --hash 1000000 --out small\n"
       "  criteo_prep --train day_3.gz --continue-from day_2 --out day_3\n"
       "  zstd -dc train.tsv.zst | criteo_prep --train - --val val.tsv --out data\n"};
-  return tools::run_tool(
+  return prep::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {
         app.add_option("--train", options.train, "Training files in order; - is standard input")
@@ -53,22 +53,21 @@ int main(int argc, char** argv) {
                        "their ids, new ones get the next");
         app.add_flag("--save-vocabulary", options.save_vocabulary,
                      "Also write which token has which id, for predict (4 bytes a category)");
-        tools::add_output_options(app, options.output);
-        tools::add_run_options(app, options.run);
+        prep::add_output_options(app, options.output);
+        prep::add_run_options(app, options.run);
       },
       [&] {
         const auto start = Clock::now();
         options.by_frequency = order == "frequency";
         if (options.run.quiet) log::set_level(log::Level::kWarning);
         const InterruptGuard interrupts;
-        tools::check_config_place(options.output);
-        const data::Manifest manifest = tools::criteo_prep(options);
+        prep::check_config_place(options.output);
+        const data::Manifest manifest = prep::criteo_prep(options);
         const double seconds = seconds_since(start);
         int64_t rows = 0;
         for (const auto& file : manifest.files) rows += file.rows;
         std::fputs(manifest.summary().c_str(), stdout);
-        if (const auto config = tools::write_first_config(options.output, manifest);
-            !config.empty())
+        if (const auto config = prep::write_first_config(options.output, manifest); !config.empty())
           std::printf("%s: train --config %s\n", config.c_str(), config.c_str());
         log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
                   static_cast<double>(rows) / seconds);

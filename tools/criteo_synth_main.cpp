@@ -6,10 +6,10 @@
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/stopwatch.h"
-#include "tools/io/command_line.h"
-#include "tools/synth/criteo_synth.h"
+#include "hugectr_lite/preparation/io/command_line.h"
+#include "hugectr_lite/preparation/synth/criteo_synth.h"
 
-namespace hlite::tools {
+namespace hlite::prep {
 namespace {
 
 // Petabytes of text: a slip.
@@ -148,12 +148,12 @@ void run(SynthArguments& args) {
 }
 
 }  // namespace
-}  // namespace hlite::tools
+}  // namespace hlite::prep
 
 int main(int argc, char** argv) {
   using namespace hlite;
-  tools::SynthArguments args;
-  const tools::ToolDescription description{
+  prep::SynthArguments args;
+  const prep::ToolDescription description{
       "criteo_synth",
       "Writes files in the format of Criteo's click logs with planted structure: labels depend on "
       "single categories, on pairs of categories and on the integers. Prints the AUC and the log "
@@ -162,12 +162,12 @@ int main(int argc, char** argv) {
       "  criteo_synth --train 5000000 --test 500000 --cards kaggle --cap 100000 --out big\n"
       "  criteo_synth --train 10000000 --like criteo --format raw --out like\n"
       "  criteo_synth --days 10 --turnover 10% --train 200000 --out demo/daily\n"};
-  return tools::run_tool(
+  return prep::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {
-        tools::add_file_options(app, args);
-        tools::add_column_options(app, args);
-        tools::add_model_options(app, args);
+        prep::add_file_options(app, args);
+        prep::add_column_options(app, args);
+        prep::add_model_options(app, args);
       },
-      [&] { tools::run(args); });
+      [&] { prep::run(args); });
 }

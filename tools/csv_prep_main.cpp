@@ -4,21 +4,21 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/shell_word.h"
-#include "tools/csv/csv_guess.h"
-#include "tools/csv/csv_prep.h"
-#include "tools/csv/guess_file.h"
-#include "tools/io/command_line.h"
-#include "tools/io/input_stream.h"
+#include "hugectr_lite/preparation/csv/csv_guess.h"
+#include "hugectr_lite/preparation/csv/csv_prep.h"
+#include "hugectr_lite/preparation/csv/guess_file.h"
+#include "hugectr_lite/preparation/io/command_line.h"
+#include "hugectr_lite/preparation/io/input_stream.h"
 
 namespace {
 
 using namespace hlite;
 
-void add_split_options(CLI::App& app, tools::SplitOptions& split) {
+void add_split_options(CLI::App& app, prep::SplitOptions& split) {
   app.add_option_function<std::string>(
          "--val-share",
          [&split](const std::string& text) {
-           split.val_share = tools::parse_share("--val-share", text);
+           split.val_share = prep::parse_share("--val-share", text);
          },
          "Share of the training files' rows that become the validation split, drawn by --seed, as "
          "0.1 or 10% [10% with --split-time or --split-group; without --schema and --val also "
@@ -27,7 +27,7 @@ void add_split_options(CLI::App& app, tools::SplitOptions& split) {
   app.add_option_function<std::string>(
          "--test-share",
          [&split](const std::string& text) {
-           split.test_share = tools::parse_share("--test-share", text);
+           split.test_share = prep::parse_share("--test-share", text);
          },
          "The same for the test split [0]")
       ->type_name("SHARE");
@@ -45,7 +45,7 @@ void add_split_options(CLI::App& app, tools::SplitOptions& split) {
       ->check(whole_number(1));
 }
 
-void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessOptions& guess) {
+void add_options(CLI::App& app, prep::CsvPrepOptions& options, prep::CsvGuessOptions& guess) {
   app.add_option("--train,file", options.train, "Training files")->required();
   app.add_option("--val", options.val, "Validation files; - is standard input");
   app.add_option("--test", options.test, "Test files, for test_source");
@@ -79,12 +79,12 @@ void add_options(CLI::App& app, tools::CsvPrepOptions& options, tools::CsvGuessO
                  "Folder of a preparation of the same schema: categories that it knows keep "
                  "their ids, new ones get the next, and numbers are transformed as there");
   add_split_options(app, options.split);
-  tools::add_output_options(app, options.output);
-  tools::add_run_options(app, options.run);
+  prep::add_output_options(app, options.output);
+  prep::add_run_options(app, options.run);
 }
 
 // Writes a guessed schema next to the results, and a split of its own where none is asked for.
-void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOptions guess) {
+void guess_what_is_missing(prep::CsvPrepOptions& options, prep::CsvGuessOptions guess) {
   if (!options.schema.empty() || !options.continue_from.empty()) {
     if (!guess.label.empty() || !guess.positive.empty() || guess.header ||
         !guess.categorical.empty() || !guess.dense.empty())
@@ -93,15 +93,15 @@ void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOption
           "--continue-from");
     return;
   }
-  if (tools::is_read_once(options.train.at(0))) return;  // which csv_prep() refuses
-  tools::SplitOptions& split = options.split;
+  if (prep::is_read_once(options.train.at(0))) return;  // which csv_prep() refuses
+  prep::SplitOptions& split = options.split;
   for (const std::string& column : {split.time_column, split.group_column})
     if (!column.empty()) guess.left_out.push_back(column);
   if (options.val.empty() && !split.val_share && !split.splits()) split.default_share = true;
   std::vector<std::string> others = options.val;
   others.insert(others.end(), options.test.begin(), options.test.end());
-  const tools::CsvGuess guessed = tools::guess_schema(options.train.at(0), others, guess);
-  options.schema = tools::write_guess(guessed.schema, options.output.folder, options.run.force);
+  const prep::CsvGuess guessed = prep::guess_schema(options.train.at(0), others, guess);
+  options.schema = prep::write_guess(guessed.schema, options.output.folder, options.run.force);
   options.guessed = true;
   if (options.run.quiet) return;
   for (const std::string& line : guessed.summary) std::printf("%s\n", line.c_str());
@@ -109,15 +109,15 @@ void guess_what_is_missing(tools::CsvPrepOptions& options, tools::CsvGuessOption
               options.schema.c_str());
 }
 
-void write_config(const tools::OutputOptions& output, const data::Manifest& manifest) {
-  if (const auto config = tools::write_first_config(output, manifest); !config.empty())
+void write_config(const prep::OutputOptions& output, const data::Manifest& manifest) {
+  if (const auto config = prep::write_first_config(output, manifest); !config.empty())
     std::printf("%s: train --config %s\n", config.c_str(), config.c_str());
 }
 
-void prepare_folds(const tools::CsvPrepOptions& options) {
-  const std::vector<data::Manifest> folds = tools::csv_prep_folds(options);
+void prepare_folds(const prep::CsvPrepOptions& options) {
+  const std::vector<data::Manifest> folds = prep::csv_prep_folds(options);
   for (size_t fold = 0; fold < folds.size(); ++fold) {
-    tools::OutputOptions output = options.output;
+    prep::OutputOptions output = options.output;
     output.folder += fmt::format("/fold_{}", fold);
     std::printf("%s: %lld training rows, %lld validation rows\n", output.folder.c_str(),
                 static_cast<long long>(folds[fold].rows_of("train")),
@@ -129,13 +129,13 @@ void prepare_folds(const tools::CsvPrepOptions& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  tools::CsvPrepOptions options;
-  tools::CsvGuessOptions guess;
+  prep::CsvPrepOptions options;
+  prep::CsvGuessOptions guess;
   for (int i = 0; i < argc; ++i) {
     if (i > 0) guess.command += ' ';
     guess.command += shell_word(argv[i]);
   }
-  const tools::ToolDescription description{
+  const prep::ToolDescription description{
       "csv_prep",
       "Turns CSV files (plain, gzip or zstd) into files for training, as a schema says (a small "
       "JSON file: which column is the label, which are numbers, which are categories). Without one "
@@ -147,15 +147,15 @@ int main(int argc, char** argv) {
       "  csv_prep --schema configs/adult_schema.json --train tests/data/adult/adult.data.gz \\\n"
       "           --val tests/data/adult/adult.test.gz --out demo/adult\n"
       "  csv_prep clicks.csv --label clicked --split-time day --val-share 10% --out clicks\n"};
-  return tools::run_tool(
+  return prep::run_tool(
       argc, argv, description, [&](CLI::App& app) { add_options(app, options, guess); },
       [&] {
         if (options.run.quiet) log::set_level(log::Level::kWarning);
         const InterruptGuard interrupts;
-        tools::check_config_place(options.output);
+        prep::check_config_place(options.output);
         guess_what_is_missing(options, guess);
         if (options.split.folds > 0) return prepare_folds(options);
-        const data::Manifest manifest = tools::csv_prep(options);
+        const data::Manifest manifest = prep::csv_prep(options);
         std::fputs(manifest.summary().c_str(), stdout);
         write_config(options.output, manifest);
       });

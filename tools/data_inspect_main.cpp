@@ -6,13 +6,13 @@
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/parse_number.h"
-#include "tools/inspect/fit_check.h"
-#include "tools/inspect/inspection.h"
-#include "tools/inspect/picture.h"
-#include "tools/io/command_line.h"
-#include "tools/io/output_file.h"
+#include "hugectr_lite/preparation/inspect/fit_check.h"
+#include "hugectr_lite/preparation/inspect/inspection.h"
+#include "hugectr_lite/preparation/inspect/picture.h"
+#include "hugectr_lite/preparation/io/command_line.h"
+#include "hugectr_lite/preparation/io/output_file.h"
 
-namespace hlite::tools {
+namespace hlite::prep {
 namespace {
 
 struct Arguments {
@@ -147,12 +147,12 @@ class Session {
 };
 
 }  // namespace
-}  // namespace hlite::tools
+}  // namespace hlite::prep
 
 int main(int argc, char** argv) {
   using namespace hlite;
-  tools::Arguments arguments;
-  const tools::ToolDescription description{
+  prep::Arguments arguments;
+  const prep::ToolDescription description{
       "data_inspect",
       "Says what a file is (Criteo TSV, CSV, raw, multi-hot raw, Norm, NumPy, manifest, ...; gzip "
       "and zstd too), how sure that is, and what is in it: schema, statistics of each column, "
@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
       "  data_inspect data/train.bin                          # by the manifest in its folder\n"
       "  data_inspect --config configs/demo.json              # source and eval_source\n"
       "  data_inspect day_0.gz --rows 100000 --svg skew.svg\n"};
-  return tools::run_tool(
+  return prep::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {
         app.add_option("files", arguments.files, "Files; none: those that the config names");
@@ -183,7 +183,7 @@ int main(int argc, char** argv) {
         app.add_flag("--json", arguments.json, "Print JSON: a list with an object a file");
       },
       [&] {
-        if (!arguments.rows.empty()) arguments.inspect.rows = tools::parse_rows(arguments.rows);
-        tools::Session(std::move(arguments)).run();
+        if (!arguments.rows.empty()) arguments.inspect.rows = prep::parse_rows(arguments.rows);
+        prep::Session(std::move(arguments)).run();
       });
 }

@@ -6,9 +6,9 @@
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/io/command_line.h"
+#include "hugectr_lite/preparation/io/command_line.h"
 
-namespace hlite::tools {
+namespace hlite::prep {
 namespace {
 
 using checkpoint::DeltaChain;
@@ -78,15 +78,15 @@ void define(CLI::App& app, DeltaArguments& a) {
 }
 
 }  // namespace
-}  // namespace hlite::tools
+}  // namespace hlite::prep
 
 int main(int argc, char** argv) {
-  hlite::tools::DeltaArguments arguments;
-  const hlite::tools::ToolDescription description{
+  hlite::prep::DeltaArguments arguments;
+  const hlite::prep::ToolDescription description{
       "model_delta", "Lists, verifies, joins and prunes a chain of deltas of a model.",
       "  model_delta list deltas\n"
       "  model_delta join deltas --base model_00 --out model_02.safetensors\n"};
-  return hlite::tools::run_tool(
+  return hlite::prep::run_tool(
       argc, argv, description, [&](CLI::App& app) { define(app, arguments); },
       [&] { run_delta(arguments); });
 }

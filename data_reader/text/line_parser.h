@@ -1,4 +1,4 @@
-// LineParser: lines of a text format to columns, for preparation (tools/prep/prep_engine.h) and
+// LineParser: lines of a text format to columns, for preparation (preparation/engine/prep_engine.h) and
 // training (text_reader.h) alike.
 //
 // A row becomes a label, `dense` numbers and `slots` keys. A key stands for a category: the

@@ -7,7 +7,7 @@
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/predict/prediction.h"
 #include "hugectr_lite/predict/score_report.h"
-#include "tools/io/command_line.h"
+#include "hugectr_lite/preparation/io/command_line.h"
 
 namespace {
 
@@ -36,7 +36,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
                  "train --with-preparation]")
       ->type_name("DIR");
   app.add_flag_callback(
-      "--no-label", [&o] { o.labels = hlite::tools::Labels::kAbsent; },
+      "--no-label", [&o] { o.labels = hlite::prep::Labels::kAbsent; },
       "The lines lack the label's column");
   app.add_option(
          "--carry", o.carry,
@@ -48,7 +48,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
   app.add_option_function<std::string>(
          "--max-unknown",
          [&o](const std::string& text) {
-           o.max_unknown = hlite::tools::parse_share("--max-unknown", text);
+           o.max_unknown = hlite::prep::parse_share("--max-unknown", text);
          },
          "Refuse an input with a column of which a larger share has no id, as 0.5 or 50% [1: none]")
       ->type_name("SHARE");
@@ -102,7 +102,7 @@ void report(const hlite::predict::PredictionResult& result) {
 int main(int argc, char** argv) {
   hlite::predict::PredictionOptions options;
   std::string page;
-  const hlite::tools::ToolDescription description{
+  const hlite::prep::ToolDescription description{
       "predict",
       "Scores samples with a trained model: the probability of label 1, or of a model with MSELoss "
       "the value, in the order of the input. With labels also AUC and log loss, or RMSE.",
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
       "  predict --model checkpoint --prepared data --input new.csv.gz --out scores.csv\n"
       "  cat new.tsv | predict --config c.json --model w.safetensors --prepared data --no-label "
       "--input - --out -\n"};
-  return hlite::tools::run_tool(
+  return hlite::prep::run_tool(
       argc, argv, description, [&](CLI::App& app) { define(app, options, page); },
       [&] {
         if (options.run.quiet) hlite::log::set_level(hlite::log::Level::kWarning);

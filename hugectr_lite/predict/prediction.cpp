@@ -21,10 +21,10 @@
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/score_file.h"
 #include "hugectr_lite/predict/useful_threads.h"
+#include "hugectr_lite/preparation/apply/text_batches.h"
+#include "hugectr_lite/preparation/inspect/file_kind.h"
+#include "hugectr_lite/preparation/io/input_stream.h"
 #include "hugectr_lite/trainer/run/resources.h"
-#include "tools/apply/text_batches.h"
-#include "tools/inspect/file_kind.h"
-#include "tools/io/input_stream.h"
 
 namespace hlite::predict {
 
@@ -35,13 +35,13 @@ std::string preparation_for(const PredictionOptions& options, const config::Data
   if (!options.prepared.empty() || !checkpoint::is_checkpoint(options.model))
     return options.prepared;
   const std::string own = checkpoint::preparation_in(options.model);
-  if (own.empty() || tools::is_read_once(options.input)) return own;
-  switch (tools::detect_file(options.input).kind) {
-    case tools::FileKind::kBinary:
-    case tools::FileKind::kNorm:
-    case tools::FileKind::kNormList:
+  if (own.empty() || prep::is_read_once(options.input)) return own;
+  switch (prep::detect_file(options.input).kind) {
+    case prep::FileKind::kBinary:
+    case prep::FileKind::kNorm:
+    case prep::FileKind::kNormList:
       return {};
-    case tools::FileKind::kParquet:
+    case prep::FileKind::kParquet:
       return data.format == config::DataFormat::kParquet ? "" : own;
     default:
       return own;
@@ -59,7 +59,7 @@ class Samples {
         raise<ConfigError>(
             "--carry: expected lines of text (with --prepared), whose columns have names, found "
             "records");
-      if (options.labels == tools::Labels::kAbsent)
+      if (options.labels == prep::Labels::kAbsent)
         raise<ConfigError>(
             "--no-label: expected lines of text (with --prepared), as the binary formats have a "
             "place for the label");
@@ -77,11 +77,11 @@ class Samples {
     } else {
       std::optional<std::vector<std::string>> carry;
       if (takes_columns(options.out)) carry = options.carry;
-      preparation_ = std::make_unique<tools::Preparation>(prepared, options.labels, carry);
+      preparation_ = std::make_unique<prep::Preparation>(prepared, options.labels, carry);
       compare(preparation_->manifest().identity(), preparation_->path());
-      lines_ = std::make_unique<tools::TextBatches>(*preparation_, options.input, data,
-                                                    predictor.slot_rows(), predictor.batch_size(),
-                                                    predictor.pool());
+      lines_ = std::make_unique<prep::TextBatches>(*preparation_, options.input, data,
+                                                   predictor.slot_rows(), predictor.batch_size(),
+                                                   predictor.pool());
     }
   }
   // Names of the columns that are written next to the scores, and those of the last batch, as CSV
@@ -116,8 +116,8 @@ class Samples {
 
   const PredictionOptions& options_;
   std::unique_ptr<data::BatchSource> source_;
-  std::unique_ptr<tools::Preparation> preparation_;
-  std::unique_ptr<tools::TextBatches> lines_;
+  std::unique_ptr<prep::Preparation> preparation_;
+  std::unique_ptr<prep::TextBatches> lines_;
 };
 
 }  // namespace
@@ -137,7 +137,7 @@ PredictionResult predict(const PredictionOptions& options) {
   if (preparation_for(options, config->data).empty())
     run.threads = useful_threads(run.threads, config->data, options.input, options.model);
   Predictor predictor(*config, {.model = options.model, .delta = options.delta}, run);
-  const bool labelled = options.labels == tools::Labels::kThere;
+  const bool labelled = options.labels == prep::Labels::kThere;
   const auto start = Clock::now();
   Samples samples(options, config->data, predictor);
   if (const std::string columns = samples.carried_columns(); !columns.empty())

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "data_reader/data_identity.h"
+#include "hugectr_lite/preparation/apply/preparation.h"
 #include "hugectr_lite/trainer/run/options.h"
-#include "tools/apply/preparation.h"
 
 namespace hlite::predict {
 
@@ -27,7 +27,7 @@ struct PredictionOptions {
   double max_unknown =
       1;  // share of a column's values without an id, above which scores are refused
   data::OtherData other_data = data::OtherData::kRefuse;
-  tools::Labels labels = tools::Labels::kThere;
+  prep::Labels labels = prep::Labels::kThere;
   // Small models' values of a batch stay in the processor's caches.
   int64_t batch = 4096;
 };

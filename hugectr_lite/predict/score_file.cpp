@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/io/numpy_file.h"
-#include "tools/io/output_file.h"
+#include "hugectr_lite/preparation/io/numpy_file.h"
+#include "hugectr_lite/preparation/io/output_file.h"
 
 namespace hlite::predict {
 
@@ -58,7 +58,7 @@ class CsvScores final : public TextScores {
 
  private:
   void write(std::string_view text) override { file_.write(text); }
-  tools::OutputFile file_;
+  prep::OutputFile file_;
 };
 
 class PrintedScores final : public TextScores {
@@ -89,7 +89,7 @@ class NumpyScores final : public ScoreFile {
   void finish() override {
     if (std::exchange(finished_, true)) return;
     file_.write(
-        tools::numpy_preamble({.type = "<f4", .shape = {static_cast<int64_t>(scores_.size())}}));
+        prep::numpy_preamble({.type = "<f4", .shape = {static_cast<int64_t>(scores_.size())}}));
     file_.write(std::as_bytes(std::span(scores_)));
     file_.finish();
   }
@@ -99,7 +99,7 @@ class NumpyScores final : public ScoreFile {
   }
 
  private:
-  tools::OutputFile file_;
+  prep::OutputFile file_;
   std::vector<float> scores_;
   bool finished_ = false;
 };

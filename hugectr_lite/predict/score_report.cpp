@@ -12,7 +12,7 @@
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/io/input_stream.h"
+#include "hugectr_lite/preparation/io/input_stream.h"
 
 namespace hlite::predict {
 namespace {
@@ -61,9 +61,9 @@ void check_report(const PredictionOptions& options, const std::string& file) {
       raise<ConfigError>("--report: expected a checkpoint and a file of text with labels, found {}",
                          what);
   };
-  refuse(tools::is_read_once(options.input),
+  refuse(prep::is_read_once(options.input),
          options.input == "-" ? "standard input" : "a pipe or device");
-  refuse(options.labels == tools::Labels::kAbsent, "--no-label");
+  refuse(options.labels == prep::Labels::kAbsent, "--no-label");
   refuse(!options.delta.empty(), "--delta");
   refuse(!options.run.config.empty(), "--config");
   refuse(!options.run.overrides.empty(), "--set");

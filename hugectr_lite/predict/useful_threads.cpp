@@ -6,7 +6,7 @@
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/safetensors.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/io/input_stream.h"
+#include "hugectr_lite/preparation/io/input_stream.h"
 
 namespace hlite::predict {
 
@@ -43,7 +43,7 @@ int useful_threads(int threads, int64_t multiplications, int64_t samples) {
 
 int useful_threads(int threads, const config::DataConfig& data, const std::string& input,
                    const std::string& model) {
-  if (threads == 1 || !data.is_raw() || tools::is_read_once(input)) return threads;
+  if (threads == 1 || !data.is_raw() || prep::is_read_once(input)) return threads;
   const int64_t record = data::RawFormat::from(data).record_bytes();
   return useful_threads(threads, multiplications_of_sample(model), ReadFile(input).size() / record);
 }

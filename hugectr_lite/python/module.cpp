@@ -29,6 +29,7 @@
 #include "hugectr_lite/predict/array_batches.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
+#include "hugectr_lite/preparation/apply/table_batches.h"
 #include "hugectr_lite/python/arrays.h"
 #include "hugectr_lite/python/prepared_data.h"
 #include "hugectr_lite/python/table.h"
@@ -38,7 +39,6 @@
 #include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
 #include "hugectr_lite/trainer/tune/tuning.h"
-#include "tools/apply/table_batches.h"
 
 namespace py = pybind11;
 
@@ -455,8 +455,8 @@ class PyPredictor : OneAtATime {
   std::string open_preparation(const std::string& folder, bool has_label) {
     const Inside inside(*this);
     const std::string place = preparation_folder(folder);
-    auto found = std::make_unique<tools::Preparation>(
-        place, has_label ? tools::Labels::kThere : tools::Labels::kAbsent);
+    auto found = std::make_unique<prep::Preparation>(
+        place, has_label ? prep::Labels::kThere : prep::Labels::kAbsent);
     preparation_ = std::move(found);
     return place;
   }
@@ -476,9 +476,9 @@ class PyPredictor : OneAtATime {
     data::UnknownValues unknown(preparation_->slot_sizes().size());
     if (table.rows() > 0) {
       const Inside inside(*this);
-      tools::TableBatches batches(*preparation_, table.columns(), table.rows(), config_->data,
-                                  predictor_->slot_rows(), predictor_->batch_size(),
-                                  predictor_->pool());
+      prep::TableBatches batches(*preparation_, table.columns(), table.rows(), config_->data,
+                                 predictor_->slot_rows(), predictor_->batch_size(),
+                                 predictor_->pool());
       for (;;) {
         check_signals();
         const data::HostBatch& batch = batches.next();
@@ -511,7 +511,7 @@ class PyPredictor : OneAtATime {
   std::unique_ptr<predict::Predictor> predictor_;
   data::DataIdentity identity_;
   predict::ArrayBatches batches_;
-  std::unique_ptr<tools::Preparation> preparation_;
+  std::unique_ptr<prep::Preparation> preparation_;
 };
 
 trainer::Options options_of(const std::string& config, const Changes& changes,

@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "data_reader/first_config.h"
 #include "data_reader/manifest.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/preparation/csv/csv_prep.h"
+#include "hugectr_lite/preparation/csv/csv_schema.h"
+#include "hugectr_lite/preparation/engine/saved_vocabulary.h"
+#include "hugectr_lite/preparation/io/input_file.h"
+#include "hugectr_lite/preparation/models/first_config.h"
 #include "hugectr_lite/python/table.h"
-#include "tools/csv/csv_prep.h"
-#include "tools/csv/csv_schema.h"
-#include "tools/io/input_file.h"
-#include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::python {
 namespace {
@@ -29,7 +29,7 @@ using namespace py::literals;
 
 std::string config_of_folder(const std::string& model, const std::string& folder) {
   const std::string place = folder.empty() || folder.back() == '/' ? folder : folder + "/";
-  return data::first_config(model, data::Manifest::read(place + "manifest.json"), place);
+  return prep::first_config(model, data::Manifest::read(place + "manifest.json"), place);
 }
 
 // The manifest of samples that a caller has in arrays. There are no such files.
@@ -51,16 +51,16 @@ std::string config_of_sizes(const std::string& model, int64_t dense,
   };
   add("train", "train.bin", samples);
   if (evaluates) add("val", "val.bin", 1);
-  return data::first_config(model, m, "");
+  return prep::first_config(model, m, "");
 }
 
-void prepare_csv(tools::CsvPrepOptions options) {
+void prepare_csv(prep::CsvPrepOptions options) {
   const InterruptGuard interrupts;
   try {
     const py::gil_scoped_release others;
     options.run.quiet = true;
-    const data::Manifest manifest = tools::csv_prep(options);
-    tools::write_first_config(options.output, manifest);
+    const data::Manifest manifest = prep::csv_prep(options);
+    prep::write_first_config(options.output, manifest);
   } catch (const InterruptedError&) {
     PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
@@ -86,15 +86,15 @@ std::pair<int64_t, std::vector<std::string>> categories_of(const std::string& fo
   if (name.ends_with(".npy")) {
     const auto options = config::JsonNode::parse(m.options_json, path);
     const bool has_other = config::to_integer(config::member(options, "min_count")) > 0;
-    tools::read_vocabulary(folder, columns[slot], has_other ? 1 : 0,
-                           [&](uint64_t key) { texts.push_back(fmt::format("{:08x}", key)); });
+    prep::read_vocabulary(folder, columns[slot], has_other ? 1 : 0,
+                          [&](uint64_t key) { texts.push_back(fmt::format("{:08x}", key)); });
     return {has_other ? 1 : 0, std::move(texts)};
   }
-  tools::InputFile file(folder + "/" + name);
-  tools::LineBlock block;
+  prep::InputFile file(folder + "/" + name);
+  prep::LineBlock block;
   while (file.next(block, kReadAtOnce))
     block.for_each_row([&](std::string_view line, int64_t) {
-      texts.push_back(tools::category_of_line(line));
+      texts.push_back(prep::category_of_line(line));
       return true;
     });
   return {1, std::move(texts)};
@@ -105,13 +105,13 @@ std::pair<int64_t, std::vector<std::string>> categories_of(const std::string& fo
 void define_prepared_data(py::module_& module) {
   module.def("first_config", &config_of_folder);
   module.def("first_config_of_sizes", &config_of_sizes);
-  module.def("first_config_models", &data::first_config_models);
+  module.def("first_config_models", &prep::first_config_models);
   module.def(
       "csv_prep",
       [](const std::string& schema, const std::string& train, const std::string& val,
          const std::string& out, int64_t min_count, const std::string& model, int threads,
          const std::string& continue_from) {
-        tools::CsvPrepOptions options{.schema = schema, .train = {train}, .min_count = min_count};
+        prep::CsvPrepOptions options{.schema = schema, .train = {train}, .min_count = min_count};
         options.continue_from = continue_from;
         if (!val.empty()) options.val = {val};
         options.output.folder = out;
@@ -123,7 +123,7 @@ void define_prepared_data(py::module_& module) {
       "continue_from"_a);
   module.def("categories", &categories_of);
   module.def("csv_inputs", [](const std::string& schema) {
-    return inputs_of(tools::CsvSchema::parse(config::JsonNode::parse(schema, "schema")), {});
+    return inputs_of(prep::CsvSchema::parse(config::JsonNode::parse(schema, "schema")), {});
   });
   module.def("write_table", &write_table);
 }

@@ -10,13 +10,13 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/preparation/csv/csv_record.h"
 #include "hugectr_lite/python/arrays.h"
-#include "tools/csv/csv_record.h"
 
 namespace hlite::python {
 
 namespace py = pybind11;
-using tools::TableColumn;
+using prep::TableColumn;
 
 namespace {
 
@@ -104,7 +104,7 @@ void write_table(const std::string& path, const py::list& columns, const py::obj
   for (const int64_t row : chosen.values()) {
     for (const TableColumn& column : table.columns()) {
       if (&column != &table.columns().front()) text += ',';
-      tools::append_csv_field(column.field(row, digits), text);
+      prep::append_csv_field(column.field(row, digits), text);
     }
     text += '\n';
     if (text.size() >= kWriteAtOnce) write();
@@ -113,10 +113,10 @@ void write_table(const std::string& path, const py::list& columns, const py::obj
   file.close();
 }
 
-py::list inputs_of(const tools::CsvSchema& schema, const std::vector<std::string>& header) {
+py::list inputs_of(const prep::CsvSchema& schema, const std::vector<std::string>& header) {
   py::list inputs;
-  for (const tools::FeatureInput& input : schema.inputs()) {
-    const tools::CsvColumn& column = input.column;
+  for (const prep::FeatureInput& input : schema.inputs()) {
+    const prep::CsvColumn& column = input.column;
     py::list names;
     const auto index = static_cast<size_t>(column.index);
     if (index < header.size()) names.append(header[index]);
@@ -128,7 +128,7 @@ py::list inputs_of(const tools::CsvSchema& schema, const std::vector<std::string
                              : input.is_number          ? "numbers"
                                                         : "text";
     inputs.append(py::make_tuple(std::move(names), column.index, kind,
-                                 input.type ? tools::type_name(*input.type) : ""));
+                                 input.type ? prep::type_name(*input.type) : ""));
   }
   return inputs;
 }

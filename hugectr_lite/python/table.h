@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/apply/table_batches.h"
-#include "tools/csv/csv_schema.h"
+#include "hugectr_lite/preparation/apply/table_batches.h"
+#include "hugectr_lite/preparation/csv/csv_schema.h"
 
 namespace hlite::python {
 
@@ -23,7 +23,7 @@ class Table {
   Table(const Table&) = delete;
   Table& operator=(const Table&) = delete;
 
-  [[nodiscard]] const std::vector<tools::TableColumn>& columns() const { return columns_; }
+  [[nodiscard]] const std::vector<prep::TableColumn>& columns() const { return columns_; }
   [[nodiscard]] int64_t rows() const { return rows_; }
 
  private:
@@ -32,7 +32,7 @@ class Table {
 
   pybind11::list held_;
   std::vector<Py_buffer> buffers_;
-  std::vector<tools::TableColumn> columns_;
+  std::vector<prep::TableColumn> columns_;
   int64_t rows_ = -1;  // not known
 };
 
@@ -43,6 +43,6 @@ void write_table(const std::string& path, const pybind11::list& columns,
 // What a table has to have for a schema: a list of (names, index, kind, type), one for each use of a
 // column. `names`: those that it may have, the best first; `header`: of the training file. `kind`:
 // "numbers", "text" or "date " and a format. `type`: of a category, "" if it has none.
-pybind11::list inputs_of(const tools::CsvSchema& schema, const std::vector<std::string>& header);
+pybind11::list inputs_of(const prep::CsvSchema& schema, const std::vector<std::string>& header);
 
 }  // namespace hlite::python

@@ -11,9 +11,9 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
+#include "hugectr_lite/preparation/io/command_line.h"
 #include "hugectr_lite/serve/grpc/grpc_server.h"
 #include "hugectr_lite/serve/http_service.h"
-#include "tools/io/command_line.h"
 
 namespace {
 
@@ -225,13 +225,13 @@ void run(Options& o) {
 
 int main(int argc, char** argv) {
   Options options;
-  const tools::ToolDescription description{
+  const prep::ToolDescription description{
       "serve",
       "Answers requests for scores over HTTP, in the KServe v2 protocol, with JSON or binary "
       "tensors, and over gRPC. A score has the bits that an evaluation of train gives the sample.",
       "  serve --model checkpoint --port 8080\n"
       "  serve --model ctr=checkpoint --model cvr=other --token-file token\n"
       "  curl localhost:8080/v2/models/ctr\n"};
-  return tools::run_tool(
+  return prep::run_tool(
       argc, argv, description, [&](CLI::App& app) { define(app, options); }, [&] { run(options); });
 }

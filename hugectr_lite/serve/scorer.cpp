@@ -123,14 +123,14 @@ void Scorer::open_preparation(const config::DataConfig& config,
   const std::string folder =
       checkpoint::is_checkpoint(options_.model) ? checkpoint::preparation_in(options_.model) : "";
   if (folder.empty()) return;
-  preparation_ = std::make_unique<const tools::Preparation>(folder, tools::Labels::kAbsent);
+  preparation_ = std::make_unique<const prep::Preparation>(folder, prep::Labels::kAbsent);
   // Another model's may be on its way into the place of this one.
   const auto trained =
       data::TrainedOn::parse(checkpoint::trained_on(options_.model), options_.model);
   data::check_same_data(trained.identity, options_.model, preparation_->manifest().identity(),
                         preparation_->path(), data::OtherData::kRefuse);
   try {
-    text_ = std::make_unique<tools::TextRows>(*preparation_, config, slot_rows);
+    text_ = std::make_unique<prep::TextRows>(*preparation_, config, slot_rows);
   } catch (const Error& error) {  // records are served all the same
     log::info("{}: no lines of text are taken: {}", options_.model, error.what());
   }

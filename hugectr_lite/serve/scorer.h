@@ -19,9 +19,9 @@
 
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/sample_rows.h"
+#include "hugectr_lite/preparation/apply/text_rows.h"
 #include "hugectr_lite/serve/inference_stats.h"
 #include "hugectr_lite/serve/server_metrics.h"
-#include "tools/apply/text_rows.h"
 
 namespace hlite::serve {
 
@@ -96,7 +96,7 @@ class Scorer {
   [[nodiscard]] std::vector<int64_t> table_rows() const { return rows_->table_rows(); }
   [[nodiscard]] int64_t tasks() const { return tasks_; }
   // A line of text that the model takes, and the names of its columns. REQUIRES takes_text().
-  [[nodiscard]] tools::ExampleLine example() const { return preparation_->example(); }
+  [[nodiscard]] prep::ExampleLine example() const { return preparation_->example(); }
   // Batches of counted jobs that the network has computed.
   [[nodiscard]] int64_t executions() const { return executions_; }
 
@@ -115,8 +115,8 @@ class Scorer {
   const ModelMetrics metrics_;
   std::unique_ptr<const predict::SampleRows> rows_;
   // Set if the checkpoint has a preparation.
-  std::unique_ptr<const tools::Preparation> preparation_;
-  std::unique_ptr<tools::TextRows> text_;
+  std::unique_ptr<const prep::Preparation> preparation_;
+  std::unique_ptr<prep::TextRows> text_;
   std::mutex text_mutex_;                          // TextRows are one thread's at a time
   const predict::Predictor* predictor_ = nullptr;  // lives as long as the thread
   int64_t tasks_ = 1;

@@ -30,7 +30,7 @@ ModelDescription description_of(const std::string& name, const std::string& vers
                                 .rows = scorer.table_rows()});
   if (scorer.takes_text()) {
     description.inputs.push_back({.name = "text", .type = DataType::kBytes, .shape = {-1, 1}});
-    const tools::ExampleLine example = scorer.example();
+    const prep::ExampleLine example = scorer.example();
     description.example_line = example.line;
     description.example_names = example.names;
   }

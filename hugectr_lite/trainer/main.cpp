@@ -4,13 +4,13 @@
 #include <cstdio>
 #include <string>
 
-#include "data_reader/first_config.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/run_program.h"
+#include "hugectr_lite/preparation/models/first_config.h"
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
 #include "hugectr_lite/trainer/keys/json_schema.h"
 #include "hugectr_lite/trainer/keys/key_reference.h"
@@ -129,13 +129,13 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
          [prepared](const std::string& model) {
            if (prepared->count() == 0) throw CLI::RequiresError("--new", "--prepared");
            const std::string folder = prepared->as<std::string>() + "/";
-           print(hlite::data::first_config(
+           print(hlite::prep::first_config(
                model, hlite::data::Manifest::read(folder + "manifest.json"), folder));
            throw CLI::Success();
          },
          "Print a first config of this model for prepared data, to be saved and changed")
       ->type_name("MODEL")
-      ->check(CLI::IsMember(hlite::data::first_config_models()));
+      ->check(CLI::IsMember(hlite::prep::first_config_models()));
   auto* keys = app.add_flag_callback(
       "--keys",
       [&app] {

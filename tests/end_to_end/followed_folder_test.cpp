@@ -9,8 +9,8 @@
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/end_to_end/daily_folder.h"
+#include "tests/preparation/criteo/criteo_oracle.h"
 #include "tests/support/errors.h"
-#include "tests/tools/criteo/criteo_oracle.h"
 
 namespace hlite::test {
 namespace {
@@ -258,7 +258,7 @@ TEST_CASE("a folder of Criteo's lines is trained on as one file would be", "[fol
   fs::create_directory(folder / "stream");
   std::string all;
   for (int day = 0; day < 3; ++day) {  // whole batches
-    const std::string lines = tools::awkward_rows(static_cast<uint64_t>(day), 64 * (3 + day));
+    const std::string lines = prep::awkward_rows(static_cast<uint64_t>(day), 64 * (3 + day));
     all += lines;
     write_text(folder / fmt::format("stream/day_{}.tsv", day), lines);
   }

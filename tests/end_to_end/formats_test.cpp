@@ -3,8 +3,8 @@
 
 #include "tests/data_reader/norm_file.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/preparation/criteo/criteo_oracle.h"
 #include "tests/support/catch.h"
-#include "tests/tools/criteo/criteo_oracle.h"
 #if HLITE_PARQUET
 #include "tests/support/parquet_writer.h"
 #endif
@@ -168,8 +168,8 @@ TEST_CASE("samples of several keys a slot train the same weights from raw data a
 
 TEST_CASE("lines of Criteo's logs train what criteo_prep --hash makes of them") {
   const TemporaryDirectory folder;
-  write_text(folder / "train.tsv", tools::awkward_rows(1, 500));
-  write_text(folder / "eval.tsv", tools::awkward_rows(2, 130, false));
+  write_text(folder / "train.tsv", prep::awkward_rows(1, 500));
+  write_text(folder / "eval.tsv", prep::awkward_rows(2, 130, false));
   const auto run = [&](std::vector<std::string> command) {
     const ProgramResult result = run_program(command, folder.path());
     INFO(result.err);

@@ -35,29 +35,32 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"data_reader", {"core", "config"}},
     {"trainer",
      {"core", "config", "plan", "ops", "comm", "checkpoint", "optimizer", "network", "embedding",
-      "data_reader"}},
-    {"tools", {"core", "config", "checkpoint", "data_reader"}},
+      "data_reader", "preparation"}},
+    {"preparation", {"core", "config", "data_reader"}},
+    {"tools", {"core", "config", "checkpoint", "data_reader", "preparation"}},
     {"python",
-     {"core", "config", "ops", "optimizer", "checkpoint", "data_reader", "trainer", "tools",
+     {"core", "config", "ops", "optimizer", "checkpoint", "data_reader", "trainer", "preparation",
       "predict"}},
     {"predict",
      {"core", "config", "plan", "ops", "checkpoint", "embedding", "data_reader", "trainer",
-      "tools"}},
-    {"serve", {"core", "config", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
+      "preparation"}},
+    {"serve", {"core", "config", "checkpoint", "data_reader", "trainer", "preparation", "predict"}},
 };
 
 // The same inside folders that have folders. Files next to these, the programs' main(), may include
 // all of them, and nothing includes those.
 using Arrows = std::map<std::string, Names, std::less<>>;
 const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
-    {"tools",
+    {"preparation",
      {{"io", {}},
-      {"prep", {"io"}},
-      {"criteo", {"io", "prep"}},
-      {"csv", {"io", "prep"}},
+      {"models", {}},
+      {"engine", {"io", "models"}},
+      {"criteo", {"io", "engine"}},
+      {"csv", {"io", "engine"}},
       {"inspect", {"io", "criteo", "csv"}},
-      {"synth", {"io", "prep", "criteo"}},
-      {"apply", {"io", "prep", "criteo", "csv"}}}},
+      {"synth", {"io", "engine", "criteo"}},
+      {"apply", {"io", "engine", "criteo", "csv"}}}},
+    {"tools", {}},  // programs' main() alone
     {"trainer",
      {{"keys", {}},
       {"model", {}},
@@ -69,19 +72,20 @@ const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
 // Namespaces below hlite that are a folder's under another name. hlite::cuda is what core has of
 // the plug-in.
 const std::map<std::string, std::string, std::less<>> kFolderOfNamespace = {
-    {"cuda", "core"}, {"data", "data_reader"}};
+    {"cuda", "core"}, {"data", "data_reader"}, {"prep", "preparation"}};
 
 // Other people's headers, by the start of their name -> folders that may include them. Everything
 // not named here counts as the standard's or the system's.
 const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"spdlog/", {"core"}},
-    {"nlohmann/", {"config", "checkpoint", "data_reader", "tools", "trainer", "serve"}},
+    {"nlohmann/",
+     {"config", "checkpoint", "data_reader", "preparation", "tools", "trainer", "serve"}},
     {"boost/", {"serve"}},
     {"simdjson", {"serve"}},
     {"prometheus/", {"serve"}},
     {"grpcpp/", {"serve"}},
     {"inference.pb", {"serve"}},
-    {"CLI/", {"core", "trainer", "tools"}},
+    {"CLI/", {"core", "trainer", "preparation", "tools"}},
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},
     {"mpi", {"comm"}},
@@ -112,7 +116,7 @@ std::string folder_of(const std::string& path) {
   return end == std::string_view::npos ? std::string() : std::string(rest.substr(0, end));
 }
 
-// "csv" for tools/csv/x.cpp; empty for a file next to the folders, and where there are none.
+// "csv" for hugectr_lite/preparation/csv/x.cpp; empty for a file next to the folders, and where there are none.
 std::string inner_folder_of(const std::string& path) {
   const std::string folder = folder_of(path);
   if (!kInnerArrows.contains(folder)) return {};
@@ -334,7 +338,7 @@ TEST_CASE("tests that start threads are seen by ThreadSanitizer") {
   size_t tagged = 0;
   for (const std::string& path :
        sources({"tests/core", "tests/comm", "tests/plan", "tests/embedding", "tests/data_reader",
-                "tests/trainer", "tests/tools"})) {
+                "tests/trainer", "tests/preparation"})) {
     const std::string text = content(path);
     if (!path.ends_with("_test.cpp") || !std::regex_search(text, starts) ||
         std::regex_search(text, emulated))
@@ -374,10 +378,12 @@ TEST_CASE("the check sees each kind of violation, with file and line") {
   };
   CHECK(only("hugectr_lite/ops/x.cpp", "\n#include \"hugectr_lite/config/y.h\"\n") ==
         "hugectr_lite/ops/x.cpp:2: includes hugectr_lite/config/y.h: ops may not include config");
-  CHECK(only("tools/io/x.cpp", "#include \"tests/support/compare.h\"").find("tools/io/x.cpp:1: ") ==
-        0);
-  CHECK(only("tools/inspect/x.cpp", "#include \"tools/prep/y.h\"") ==
-        "tools/inspect/x.cpp:1: includes tools/prep/y.h: tools/inspect may not include tools/prep");
+  CHECK(only("hugectr_lite/preparation/io/x.cpp", "#include \"tests/support/compare.h\"")
+            .find("hugectr_lite/preparation/io/x.cpp:1: ") == 0);
+  CHECK(
+      only("hugectr_lite/preparation/inspect/x.cpp",
+           "#include \"hugectr_lite/preparation/engine/y.h\"") ==
+      "hugectr_lite/preparation/inspect/x.cpp:1: includes hugectr_lite/preparation/engine/y.h: preparation/inspect may not include preparation/engine");
   CHECK(only("hugectr_lite/trainer/model/x.cpp", "#include \"hugectr_lite/trainer/run/y.h\"") ==
         "hugectr_lite/trainer/model/x.cpp:1: includes hugectr_lite/trainer/run/y.h: "
         "trainer/model may not include trainer/run");

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/preparation/io/numpy_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
-#include "tools/io/numpy_file.h"
 
 namespace hlite::predict {
 namespace {
@@ -49,7 +49,7 @@ TEST_CASE("scores are written as an array of NumPy") {
   const test::TemporaryDirectory folder;
   write(folder / "s.npy");
   const ReadFile file(folder / "s.npy");
-  const tools::NumpyHeader header = tools::read_numpy_header(file);
+  const prep::NumpyHeader header = prep::read_numpy_header(file);
   CHECK(header.type == "<f4");
   REQUIRE(header.shape == std::vector<int64_t>{4});
   std::vector<float> scores(4);

@@ -2,7 +2,7 @@
 Only methods are called that these objects have; none of the packages is imported.
 
 A column has the type of its values. Missing values are NaN, None, null, NaT and pandas' NA, in columns of every type. What a
-value is as a category is decided in C++ (tools/csv/category_type.h), where the values go as they are."""
+value is as a category is decided in C++ (preparation/csv/category_type.h), where the values go as they are."""
 import datetime
 import decimal
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "hugectr_lite/core/random.h"
+#include "tests/preparation/criteo/criteo_oracle.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
-#include "tests/tools/criteo/criteo_oracle.h"
 
 namespace hlite::criteo {
 namespace {
@@ -171,7 +171,7 @@ struct Columns {
 TEST_CASE("many lines at once are what each of them is", "[baseline]") {
   for (const bool labelled : {true, false}) {
     const auto lines = make_line_parser(40000000, labelled);
-    std::string text = tools::awkward_rows(31, 200);
+    std::string text = prep::awkward_rows(31, 200);
     for (int i = 0; i < 3; ++i) text += line_of("1", std::to_string(-i), "") + "\n";
     text += line_of("1", "99999999", "FFffFFff") + "\r\n";
     if (!labelled)

@@ -8,10 +8,10 @@
 #include <filesystem>
 
 #include "hugectr_lite/core/error.h"
+#include "tests/preparation/criteo/criteo_oracle.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/tools/criteo/criteo_oracle.h"
 
 using namespace hlite;
 using namespace hlite::data;
@@ -104,7 +104,7 @@ void check_rows(const HostBatch& batch, const std::vector<Sample>& samples, int6
 TEST_CASE("lines become batches, epoch after epoch, on any number of threads", "[threads]") {
   const test::TemporaryDirectory folder;
   for (const int n : {1, 5, 64, 700}) {
-    const std::string text = tools::awkward_rows(static_cast<uint64_t>(n), n, n != 64);
+    const std::string text = prep::awkward_rows(static_cast<uint64_t>(n), n, n != 64);
     const std::vector<Sample> samples = samples_of(text);
     test::write_text(folder / "a.tsv", text);
     for (const int64_t threads : {1, 3})
@@ -122,7 +122,7 @@ TEST_CASE("lines become batches, epoch after epoch, on any number of threads", "
 TEST_CASE("a text file that is cut short while it is read is an error with its place",
           "[threads]") {
   const test::TemporaryDirectory folder;
-  const std::string path = folder / "a.tsv", text = tools::awkward_rows(3, 700);
+  const std::string path = folder / "a.tsv", text = prep::awkward_rows(3, 700);
   test::write_text(path, text);
   const auto source = open(path, 7);
   CHECK(source->next().size == 7);
@@ -138,7 +138,7 @@ TEST_CASE("a text file that is cut short while it is read is an error with its p
 TEST_CASE("lines are read from any batch on, by shards, to an end, and as many as are wanted",
           "[threads]") {
   const test::TemporaryDirectory folder;
-  const std::string text = tools::awkward_rows(2, 103);
+  const std::string text = prep::awkward_rows(2, 103);
   const std::vector<Sample> samples = samples_of(text);
   test::write_text(folder / "a.tsv", text);
   for (const int64_t start : {0, 5, 12}) {
@@ -173,7 +173,7 @@ TEST_CASE("lines are read from any batch on, by shards, to an end, and as many a
 
 TEST_CASE("samples of lines are shuffled as those of records are", "[threads]") {
   const test::TemporaryDirectory folder;
-  const std::string text = tools::awkward_rows(3, 40);
+  const std::string text = prep::awkward_rows(3, 40);
   std::vector<std::vector<uint32_t>> expected, found;
   for (const Sample& s : samples_of(text)) expected.push_back(s.keys);
   test::write_text(folder / "a.tsv", text);
@@ -191,7 +191,7 @@ TEST_CASE("samples of lines are shuffled as those of records are", "[threads]") 
 
 TEST_CASE("a bad line is named, after the batches before it", "[threads]") {
   const test::TemporaryDirectory folder;
-  const std::string good = tools::awkward_rows(4, 21);
+  const std::string good = prep::awkward_rows(4, 21);
   for (const auto& [bad, why] : std::vector<std::pair<std::string, std::string>>{
            {"2" + good.substr(1, good.find('\n')),
             "column 1 (label): expected 0 or 1, found \"2\""},

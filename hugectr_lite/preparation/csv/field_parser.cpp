@@ -1,0 +1,177 @@
+#include "hugectr_lite/preparation/csv/field_parser.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/parse_number.h"
+#include "hugectr_lite/preparation/engine/saved_vocabulary.h"
+
+namespace hlite::prep {
+
+namespace {
+
+using Problem = ColumnProblem;
+
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
+// The number or truth value of a label; NaN: it is another text.
+double number_of_label(std::string_view text) {
+  if (const auto x = parse_number<double>(text)) return *x;
+  const std::optional<bool> word = parse_boolean_word(text);
+  return word ? *word : kNoNumber;
+}
+
+std::vector<double> numbers_of_labels(const std::vector<std::string>& texts) {
+  std::vector<double> numbers;
+  for (const std::string& text : texts) numbers.push_back(number_of_label(text));
+  return numbers;
+}
+
+// Appends the keys of a slot.
+Problem read_keys(const CategoryColumn& category, FieldsOfLine fields,
+                  std::vector<uint64_t>& keys) {
+  if (!category.is_fitted()) {
+    double x = 0;
+    Problem problem = read_number(category.number, fields, x);
+    keys.push_back(ordered_bits(x));
+    return problem;
+  }
+  const size_t first = keys.size();
+  Problem problem = for_each_token(
+      category, fields, [&](std::string_view token) { keys.push_back(token_key(token)); });
+  if (keys.size() == first) keys.push_back(0);
+  keys.resize(first + static_cast<size_t>(category.max_values()), data::kAbsentKey);
+  return problem;
+}
+
+}  // namespace
+
+data::RowLayout row_layout(const CsvSchema& schema) {
+  return {.dense = static_cast<int>(schema.dense.size()),
+          .slots = static_cast<int>(schema.categorical.size()),
+          .dense_bytes = sizeof(double),
+          .key_bytes = sizeof(uint64_t),
+          .slot_tables = schema.slot_tables(),
+          .real_label = schema.real_label,
+          .weighted = schema.weighted,
+          .keys = KeyLayout(schema.hotness())};
+}
+
+FieldParser::FieldParser(const CsvSchema& schema)
+    : schema_(schema),
+      positive_numbers_(numbers_of_labels(schema.positive)),
+      negative_numbers_(numbers_of_labels(schema.negative)) {
+  for (const auto& [texts, numbers] : {std::pair(&schema.positive, &positive_numbers_),
+                                       std::pair(&schema.negative, &negative_numbers_)})
+    for (size_t i = 0; i < texts->size(); ++i)
+      plain_labels_ = plain_labels_ && (std::isnan((*numbers)[i]) || is_plain_integer((*texts)[i]));
+}
+
+Problem FieldParser::read(FieldsOfLine fields, FieldValues& row) const {
+  if (Problem problem = read_label(fields, row.label)) return problem;
+  row.dense.clear();
+  if (schema_.weighted)
+    if (Problem problem = read_weight(fields, row.dense.emplace_back())) return problem;
+  for (const CsvSchema::Dense& dense : schema_.features())
+    if (Problem problem = read_dense(dense, fields, row.dense.emplace_back())) return problem;
+  row.keys.clear();
+  for (const CategoryColumn& category : schema_.categorical)
+    if (Problem problem = read_keys(category, fields, row.keys)) return problem;
+  return std::nullopt;
+}
+
+void FieldParser::put(const FieldValues& values, const data::ColumnArrays& out, int64_t row) const {
+  out.label()[row] = values.label;
+  for (size_t k = 0; k < values.dense.size(); ++k)
+    out.dense<double>(static_cast<int>(k))[row] = values.dense[k];
+  const uint64_t* keys = values.keys.data();
+  for (size_t k = 0; k < schema_.categorical.size(); ++k) {
+    const int slot = static_cast<int>(k);
+    const int64_t n = schema_.categorical[k].max_values();
+    std::copy_n(keys, n, out.key<uint64_t>(slot) + row * n);
+    if (*keys == 0) out.count_missing(slot);
+    keys += n;
+  }
+}
+
+Problem FieldParser::read_weight(FieldsOfLine fields, double& weight) const {
+  weight = 1;
+  if (!schema_.labelled) return std::nullopt;
+  const CsvColumn& column = schema_.dense.front().number.column;
+  const std::string_view value = fields[static_cast<size_t>(column.index)];
+  weight = parse_number<double>(value).value_or(kNoNumber);
+  if (weight >= 0 && std::isfinite(static_cast<float>(weight))) return std::nullopt;
+  return fmt::format("column {} (weight): expected a finite number >= 0, found {}", column.index,
+                     in_quotes(value));
+}
+
+Problem FieldParser::read_label(FieldsOfLine fields, uint32_t& label) const {
+  label = 0;
+  if (!schema_.labelled) return std::nullopt;
+  const std::string_view value = fields[static_cast<size_t>(schema_.label.index)];
+  if (schema_.real_label) {
+    const auto real = static_cast<float>(parse_number<double>(value).value_or(kNoNumber));
+    label = std::bit_cast<uint32_t>(real);
+    if (std::isfinite(real)) return std::nullopt;
+    return fmt::format("column {} (label): expected a finite number, found {}", schema_.label.index,
+                       in_quotes(value));
+  }
+  const auto in = [](const auto& values, const auto& one) {
+    return std::find(values.begin(), values.end(), one) != values.end();
+  };
+  label = in(schema_.positive, value) ? 1 : 0;
+  if (label == 1 || in(schema_.negative, value)) return std::nullopt;
+  // "1.0" and "True" are "1".
+  const double number =
+      plain_labels_ && is_plain_integer(value) ? kNoNumber : number_of_label(value);
+  label = in(positive_numbers_, number) ? 1 : 0;
+  if (label == 1 || in(negative_numbers_, number)) return std::nullopt;
+  if (schema_.negative.empty() && !is_missing(schema_.label, value)) return std::nullopt;
+  return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
+                     schema_.negative.empty() ? "a value" : "a value the schema names",
+                     in_quotes(value)) +
+         advice("add it to \"positive\" or \"negative\"");
+}
+
+// The number, its logarithm taken if the schema wants it.
+Problem FieldParser::read_dense(const CsvSchema::Dense& dense, FieldsOfLine fields,
+                                double& x) const {
+  if (Problem problem = read_number(dense.number, fields, x))
+    return *problem + advice("add it to \"missing\", or move the column to \"categorical\"");
+  const CsvColumn& column = dense.number.column;
+  if (dense.transform != DenseTransform::kLog1p &&
+      dense.transform != DenseTransform::kLog1pStandardize) {
+    // Files hold float32, and the square of such a number is a finite double, as the deviation
+    // needs it.
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (!(std::abs(x) > kMost)) return std::nullopt;
+    return fmt::format("column {} ({}): expected a number between {:.4g} and {:.4g}, found {}",
+                       column.index, column.name, -kMost, kMost,
+                       in_quotes(fields[static_cast<size_t>(column.index)])) +
+           "; \"clip\" in its block cuts such numbers, \"missing\" takes this one for none";
+  }
+  if (x <= -1) {
+    return fmt::format("column {} ({}): expected a number above -1 for {}, found {}", column.index,
+                       column.name, transform_name(dense.transform),
+                       in_quotes(fields[static_cast<size_t>(column.index)])) +
+           advice("give the column the transform standardize");
+  }
+  x = std::log1p(x);
+  return std::nullopt;
+}
+
+// Where a guessed schema is wrong.
+std::string FieldParser::advice(const char* what) const {
+  if (schema_.guessed_file.empty()) return {};
+  return fmt::format(
+      "; the schema was guessed from the first rows, which have none: {} in {}, and pass that "
+      "with --schema",
+      what, schema_.guessed_file);
+}
+
+}  // namespace hlite::prep

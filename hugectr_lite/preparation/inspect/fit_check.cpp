@@ -1,0 +1,234 @@
+#include "hugectr_lite/preparation/inspect/fit_check.h"
+
+#include <filesystem>
+
+#include "data_reader/manifest_fit.h"
+#include "data_reader/open_source.h"
+#include "hugectr_lite/config/json_values.h"
+#include "hugectr_lite/config/slot_sizes.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::prep {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Says what turns such a file into one that can be read.
+std::string conversion_advice(const FileFacts& file, const config::DataConfig& data) {
+  switch (file.kind) {
+    case FileKind::kCriteoTsv:
+      return fmt::format(
+          "prepare it: criteo_prep --train {} --out DIR; or set \"format\": \"Criteo\"", file.path);
+    case FileKind::kText:
+      return fmt::format("prepare it, if it is a table: csv_prep --train {} --out DIR", file.path);
+    case FileKind::kNorm:
+      return data.is_raw() ? "set \"format\": \"Norm\" and name a file list with this file in it"
+                           : "name a file list: a text file with the number of files and their "
+                             "paths, a line each";
+    case FileKind::kNormList:
+      return "set \"format\": \"Norm\"";
+    case FileKind::kManifest:
+      return "name one of the files that the manifest lists";
+    case FileKind::kSafetensors:
+    case FileKind::kCheckpoint:
+      return "weights go to --init or --resume";
+    case FileKind::kParquet:
+      return "set \"format\": \"Parquet\"";
+    case FileKind::kBinary:
+      return data.is_raw() ? "" : "set \"format\": \"RawAsync\" if this is raw data";
+    default:
+      return "";
+  }
+}
+
+void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
+  const config::DataConfig& data = fit.config.data;
+  if (file.compression != Compression::kNone) {
+    return report.fail(
+        "compressed",
+        fmt::format("{} is {}; the config expects {} data, uncompressed", fit.path, describe(file),
+                    config::data_format_name(data.format)),
+        file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data));
+  }
+  const bool criteo = data.format == config::DataFormat::kCriteo;
+  const FileKind wanted = criteo          ? FileKind::kCriteoTsv
+                          : data.is_raw() ? FileKind::kBinary
+                                          : FileKind::kNormList;
+  if (file.kind == wanted) return;
+  const bool norm_file = wanted == FileKind::kNormList && file.kind == FileKind::kNorm;
+  report.fail(norm_file ? "norm_file" : "wrong_format",
+              fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")",
+                          fit.path, describe(file), word(file.sure), file.why,
+                          criteo          ? "lines of Criteo's logs"
+                          : data.is_raw() ? "raw data"
+                                          : "a list of Norm files",
+                          config::data_format_name(data.format)),
+              conversion_advice(file, data));
+}
+
+// Calls visit(layer, its hparam, slots before its own, its slots) for each embedding layer.
+template <typename Visit>
+void for_each_embedding(const config::TrainConfig& config, Visit&& visit) {
+  int64_t first_slot = 0;
+  for (const config::SparseInputConfig& input : config.data.sparse) {
+    for (const config::JsonNode* layer : config.layers) {
+      const config::JsonNode* bottom = layer->find("bottom");
+      const config::JsonNode* hparam = layer->find("sparse_embedding_hparam");
+      if (bottom != nullptr && bottom->kind() == config::JsonNode::Kind::kString &&
+          bottom->string() == input.top && hparam != nullptr)
+        visit(*layer, *hparam, first_slot, input.slot_num);
+    }
+    first_slot += input.slot_num;
+  }
+}
+
+std::string name_of(const config::JsonNode& layer) {
+  for (const char* key : {"name", "top"})
+    if (const config::JsonNode* name = layer.find(key)) return config::to_string(*name);
+  return "";
+}
+
+// Do the slots that share tables share the manifest's vocabularies, and the other way round?
+void check_shared_tables(const FitCase& fit, const data::ManifestEntry& entry, FitReport& report) {
+  for_each_embedding(fit.config, [&](const config::JsonNode& layer, const config::JsonNode& hparam,
+                                     int64_t first_slot, int64_t slots) {
+    const config::JsonNode* written = hparam.find("slot_tables");
+    if (written == nullptr) {
+      if (auto text = data::find_shareable_tables(entry, name_of(layer), first_slot, slots))
+        report.notes.push_back(std::move(*text));
+      return;
+    }
+    const std::vector<int64_t> tables = config::to_integers(*written);
+    if (const auto misfit =
+            data::find_mixed_vocabularies(entry, name_of(layer), first_slot, tables))
+      report.fail(misfit->fault, misfit->message, misfit->advice);
+  });
+}
+
+// Compares file and config with the manifest next to the file.
+void check_manifest(const FitCase& fit, FitReport& report) {
+  const auto entry = data::find_manifest_of(fit.path, data::DamagedManifest::kPassOver);
+  if (!entry) return;
+  auto misfit = data::find_stale(*entry, fit.path);
+  if (!misfit) misfit = data::find_misfit(*entry, fit.path, fit.config.data, fit.slot_rows);
+  if (misfit) return report.fail(misfit->fault, misfit->message, misfit->advice);
+  check_shared_tables(fit, *entry, report);
+  const bool train = fit.role == config::Split::kTrain;
+  if (report.fits() && train != (entry->file.role == "train")) {
+    report.fail("wrong_role",
+                fmt::format("{}: {} says that this is {} data; the config uses it as \"{}\"",
+                            fit.path, entry->path, entry->file.role, role_name(fit)),
+                "exchange source and eval_source");
+  }
+}
+
+// Both files of the config side by side.
+void check_other_file(const FitCase& fit, FitReport& report) {
+  const config::DataConfig& data = fit.config.data;
+  if (data.eval_source.empty()) return;
+  const std::string train = fit.config.resolve(data.source),
+                    eval = fit.config.resolve(data.eval_source);
+  std::error_code error;
+  if (!fs::exists(train, error) || !fs::exists(eval, error)) return;
+  if (fs::equivalent(train, eval, error)) {
+    if (fit.role == config::Split::kEval) {
+      report.fail("same_file", fmt::format("{} is both source and eval_source: the model would be "
+                                           "tested on what it was trained on",
+                                           eval));
+    }
+    return;
+  }
+  if (!data.is_raw() || !data.num_samples || !data.eval_num_samples) return;
+  const int64_t record = data::RawFormat::from(data).record_bytes();
+  const auto records = [&](const std::string& path) {
+    return static_cast<int64_t>(fs::file_size(path, error)) / record;
+  };
+  if (records(train) == *data.eval_num_samples && records(eval) == *data.num_samples &&
+      *data.num_samples != *data.eval_num_samples) {
+    report.fail("swapped_files",
+                fmt::format("{} has the {} samples of eval_num_samples, {} the {} of num_samples",
+                            train, *data.eval_num_samples, eval, *data.num_samples),
+                "exchange source and eval_source");
+  }
+}
+
+}  // namespace
+
+// Reads it as training would.
+static void check_by_reading(const FitCase& fit, const char* what, FitReport& report) {
+  const config::DataConfig& data = fit.config.data;
+  std::vector<int64_t> rows = fit.slot_rows;
+  if (rows.empty()) rows.assign(data.key_layout().hotness.size(), kNoKey);
+  data::SourceOptions once{.repeat = false, .max_samples = fit.wanted};
+  try {
+    const auto source = data::open_source(data, fit.path, fit.role, 4096, rows, once);
+    while (source->next().size > 0) {
+    }
+  } catch (const DataError& error) {
+    report.fail(what, error.what());
+  }
+}
+
+std::string role_name(const FitCase& fit) {
+  return fit.role == config::Split::kTrain ? "source" : "eval_source";
+}
+
+void check_count(const FitCase& fit, const char* found, int64_t records, FitReport& report) {
+  const auto& wanted = fit.config.data.samples_of(fit.role);
+  if (!wanted || *wanted <= records) return;
+  const char* key = config::DataConfig::samples_key(fit.role);
+  report.fail("num_samples",
+              fmt::format("{}: {} {} samples; the config's {} says {}", fit.path, found, records,
+                          key, *wanted),
+              fmt::format("\"{}\": {}", key, records));
+}
+
+std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
+  constexpr const char* kSizes = "slot_size_array";
+  std::vector<int64_t> rows;
+  int64_t sized = 0;  // slots whose rows are known: those of the first layer that says so count
+  for_each_embedding(config,
+                     [&](const auto&, const config::JsonNode& hparam, int64_t first_slot, int64_t) {
+                       if (first_slot < sized || hparam.find(kSizes) == nullptr) return;
+                       const std::vector<int64_t> sizes =
+                           config::read_slot_sizes(*hparam.find(kSizes), config.directory);
+                       rows.insert(rows.end(), sizes.begin(), sizes.end());
+                       sized = first_slot + 1;
+                     });
+  const size_t slots = config.data.key_layout().hotness.size();
+  if (rows.size() == slots) return rows;
+  return config.data.slot_size_array.size() == slots ? config.data.slot_size_array
+                                                     : std::vector<int64_t>();
+}
+
+FitReport check_fit(const FitCase& fit) {
+  FitReport report;
+  if (!fs::exists(fit.path)) {
+    report.fail("missing_file", fmt::format("{} (\"{}\") is not there", fit.path, role_name(fit)),
+                "paths in a config are relative to the config file, then to the working directory");
+    return report;
+  }
+  if (fit.config.data.format == config::DataFormat::kParquet) {
+    check_by_reading(fit, "parquet", report);
+    if (report.fits()) check_other_file(fit, report);
+    return report;
+  }
+  const FileFacts file = detect_file(fit.path);
+  if (file.kind == FileKind::kEmpty) {
+    report.fail("empty_file", fmt::format("{} has no bytes", fit.path));
+    return report;
+  }
+  check_kind(fit, file, report);
+  if (report.fits()) check_manifest(fit, report);
+  if (report.fits()) check_other_file(fit, report);
+  if (!report.fits()) return report;
+  if (fit.config.data.is_raw())
+    check_raw(fit, file, report);
+  else if (fit.config.data.format == config::DataFormat::kCriteo)
+    check_by_reading(fit, "lines", report);
+  else
+    check_norm(fit, file, report);
+  return report;
+}
+
+}  // namespace hlite::prep

@@ -1,0 +1,376 @@
+#include "hugectr_lite/preparation/models/first_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::prep {
+namespace {
+
+using data::LabelMoments;
+using data::Manifest;
+using data::ManifestFile;
+
+// Found on data sets of 10,000 to 1,000,000 rows (docs/train.md).
+constexpr int64_t kIterationsPerEpoch = 250, kMaxBatch = 8192;
+constexpr int64_t kFewestIterations = 32, kMinBatch = 128;  // of data too small for that
+constexpr double kInitStddev = 0.05;
+constexpr double kDcnRate = 2;  // times that of the others: its cross layers learn slowly
+// Below it a model learns its samples by heart within two epochs, unless it is small and slow.
+constexpr int64_t kFewSamples = 20'000;
+// From so many on wider layers are better, with normalised batches.
+constexpr int64_t kNormalizedSamples = 100'000;
+// From so many samples on, evaluations lie inside epochs, and batches are shuffled instead of
+// samples, which would all lie in memory.
+constexpr int64_t kManySamples = 1'000'000;
+// lambda of the penalty on tables. Adam divides by the size of gradients, so rows that are seldom
+// seen shrink to nothing: that is what keeps rare categories from being learned by heart. Where
+// every row is seen often, less does, and more would keep products of two categories at 0.
+constexpr double kRareLambda = 0.02, kFrequentLambda = 0.005;
+constexpr int64_t kFrequent = 500;  // keys a row
+// Few samples of rows with fewer keys: what there is to learn is learned in two epochs, and a rate
+// that decays from there on keeps more of it than cuts after the loss has risen.
+constexpr int64_t kRare = 20, kConstantEpochs = 2, kDecayEpochs = 8;
+constexpr double kLastRate = 0.01;  // times the first
+constexpr double kPenalty = 2000;   // lambda times samples, from kNormalizedSamples on
+// With the penalty every row is updated in every iteration. That costs little for so many rows, or
+// for so many of each key of a batch.
+constexpr int64_t kCheapRows = 200'000, kMaxRowsPerKey = 16;
+
+int64_t rows_of_tables(const Manifest& m) {
+  int64_t rows = 0;
+  std::set<int64_t> counted;
+  for (size_t slot = 0; slot < m.slot_sizes.size(); ++slot)
+    if (m.slot_tables.empty() || counted.insert(m.slot_tables[slot]).second)
+      rows += m.slot_sizes[slot];
+  return rows;
+}
+
+// The largest one up to `n`, at least 1.
+int64_t power_of_two(int64_t n) {
+  return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(1, n))));
+}
+
+struct Sizes {
+  explicit Sizes(const Manifest& m)
+      : samples(m.rows_of("train")),
+        few(samples < kFewSamples),
+        many(samples >= kManySamples),
+        normalized(samples >= kNormalizedSamples),
+        batch(std::clamp(power_of_two(samples / kIterationsPerEpoch),
+                         std::min(power_of_two(samples / kFewestIterations), kMinBatch),
+                         kMaxBatch)),
+        width(many ? 16 : 8) {
+    if (normalized) hidden = {256, 128};
+    if (few) hidden = {64, 32}, dropout = 0.3, learning_rate = 0.001;
+    const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
+    const int64_t rows = rows_of_tables(m);
+    if (rows <= std::max(kCheapRows, kMaxRowsPerKey * batch * keys))
+      penalty = normalized                          ? kPenalty / static_cast<double>(samples)
+                : samples * keys < kFrequent * rows ? kRareLambda
+                                                    : kFrequentLambda;
+    decays = few && samples * keys < kRare * rows;
+  }
+  // Iterations of so many epochs.
+  [[nodiscard]] int64_t iterations(int64_t epochs) const {
+    return std::max<int64_t>(1, epochs * samples / batch);
+  }
+  int64_t samples;
+  bool few, many, normalized;
+  int64_t batch, width;
+  std::vector<int64_t> hidden = {128, 64};
+  double dropout = 0.1, learning_rate = 0.002;
+  double penalty = 0;  // 0: none
+  bool decays = false;
+};
+
+// `value` without the digits beyond the fourth of `size`, above 0.
+double rounded(double value, double size) {
+  const double unit = std::pow(10, std::floor(std::log10(size)) - 3);
+  return std::round(value / unit) * unit + 0.0;  // not -0
+}
+
+std::string text_of(double value) { return fmt::format("{:.12g}", value); }
+
+const ManifestFile* file_of(const Manifest& m, const char* role) {
+  for (const ManifestFile& file : m.files)
+    if (file.role == role) return &file;
+  return nullptr;
+}
+
+// Those of the training rows; a mean of 0 and a deviation of 1 if they are not known, or all the
+// same.
+LabelMoments labels_of(const Manifest& m) {
+  const ManifestFile& train = *file_of(m, "train");
+  LabelMoments labels = train.labels.value_or(LabelMoments());
+  if (!m.real_label && !m.sample_weight) labels.mean = train.label_rate();
+  if (!m.real_label) labels.deviation = std::sqrt(labels.mean * (1 - labels.mean));
+  return labels.deviation > 0 ? labels : LabelMoments{.mean = 0, .deviation = 1};
+}
+
+// Keys of the loss with which a model that says nothing yet says the mean label, and its numbers
+// are in units of the deviation.
+std::string base_of(const Manifest& m) {
+  const auto [mean, deviation] = labels_of(m);
+  if (m.real_label)
+    return mean == 0 && deviation == 1 ? ""
+                                       : fmt::format(R"(, "base_score": {}, "score_scale": {})",
+                                                     text_of(rounded(mean, deviation)),
+                                                     text_of(rounded(deviation, deviation)));
+  if (mean == 0) return "";
+  return fmt::format(R"(, "base_score": {})", text_of(rounded(mean, std::min(mean, 1 - mean))));
+}
+
+std::string json_string(const std::string& text) { return nlohmann::json(text).dump(); }
+
+// Evaluations on a validation split end training before it overfits.
+int epochs_of(const Manifest& m, const Sizes& sizes) {
+  if (sizes.decays) return kConstantEpochs + kDecayEpochs;
+  if (file_of(m, "val")) return sizes.many ? 10 : 50;
+  return sizes.many ? 2 : sizes.few ? 20 : 5;
+}
+
+std::string solver_of(const Manifest& m, const Sizes& sizes) {
+  std::string text = fmt::format(R"(  "solver": {{
+    "seed": 1, "display": 100, "batchsize": {},
+    "num_epochs": {})",
+                                 sizes.batch, epochs_of(m, sizes));
+  if (file_of(m, "val")) {
+    // A smaller difference between two evaluations is noise of the samples that it is measured on.
+    const double unit = m.real_label ? std::pow(labels_of(m).deviation, 2) : 1;
+    const double noise =
+        unit *
+        std::max(1e-5,
+                 0.005 / std::sqrt(static_cast<double>(std::max<int64_t>(1, m.rows_of("val")))));
+    text += fmt::format(
+        R"(, {0}, "eval_metrics": [{1}"AverageLoss"],{3}
+    "early_stop": {{"monitor": "AverageLoss", "patience": 4, "min_delta": {2:.1g}}})",
+        sizes.many ? fmt::format(R"("eval_interval": {}, "eval_batches": {})",
+                                 std::max<int64_t>(1, sizes.iterations(1) / 4),
+                                 (m.rows_of("val") + sizes.batch - 1) / sizes.batch)
+                   : R"("eval_every_epochs": 1)",
+        m.real_label ? "" : R"("AUC", )", noise,
+        sizes.decays ? ""
+                     : fmt::format(R"(
+    "lr_plateau": {{"monitor": "AverageLoss", "factor": 0.1, "patience": 2, "min_delta": {:.1g}}},)",
+                                   noise));
+  }
+  return text + "\n  },\n";
+}
+
+std::string optimizer_of(const std::string& model, const Sizes& sizes) {
+  const double rate = (model == "dcn" ? kDcnRate : 1) * sizes.learning_rate;
+  const std::string decay =
+      sizes.decays ? fmt::format(R"(, "decay_start": {}, "decay_steps": {}, "end_lr": {:.12g})",
+                                 sizes.iterations(kConstantEpochs), sizes.iterations(kDecayEpochs),
+                                 kLastRate * rate)
+                   : "";
+  return fmt::format(
+      R"(  "optimizer": {{"type": "Adam", "update_type": "{}", "adam_hparam": {{"learning_rate": {}{}}}}},
+)",
+      sizes.penalty > 0 ? "Global" : "Local", rate, decay);
+}
+
+std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& folder) {
+  const bool norm = m.format == "norm";
+  const auto path = [&](const std::string& name) { return json_string(folder + name); };
+  std::string text = fmt::format(R"(    {{
+      "name": "data", "type": "Data", "format": "{}", "source": {},)",
+                                 norm ? "Norm" : "RawAsync", path(file_of(m, "train")->name));
+  for (const auto& [role, key] :
+       {std::pair("val", "eval_source"), std::pair("test", "test_source")})
+    if (const ManifestFile* file = file_of(m, role))
+      text += fmt::format(R"( "{}": {},)", key, path(file->name));
+  text += "\n     ";
+  if (norm) {
+    const auto options = nlohmann::json::parse(m.options_json);
+    text += fmt::format(R"( "check": "{}",)", options.value("norm_sum", true) ? "Sum" : "None");
+  }
+  const bool one_hot =
+      std::all_of(m.hotness.begin(), m.hotness.end(), [](auto n) { return n == 1; });
+  if (!norm && m.float_label && m.float_dense) text += R"( "float_label_dense": true,)";
+  if (m.negative_share < 1) text += fmt::format(R"( "negative_share": {},)", m.negative_share);
+  if (!norm && !sizes.many) text += R"( "shuffle_samples": true,)";
+  if (!norm && sizes.many) text += R"( "async_param": {"shuffle": true},)";
+  text += fmt::format(
+      R"( "slot_size_array": {},
+      "label": {{"top": "label", "label_dim": 1{}{}}}, "dense": {{"top": "dense", "dense_dim": {}}},
+      "sparse": [{{"top": "keys", "slot_num": {}{}}}]
+    }},
+)",
+      path("manifest.json"), m.sample_weight ? R"(, "sample_weight": true)" : "",
+      m.real_label ? R"(, "real": true)" : "", m.dense_dim, m.slot_sizes.size(),
+      (one_hot ? "" : fmt::format(R"(, "nnz_per_slot": [{}])", fmt::join(m.hotness, ", "))) +
+          (norm || m.fixed_length ? "" : R"(, "is_fixed_length": false)"));
+  return text;
+}
+
+// The layers of a model, between the data and its logit.
+class Layers {
+ public:
+  Layers(const Manifest& m, const Sizes& sizes) : m_(m), sizes_(sizes) {}
+
+  std::string dlrm() {
+    embedding(sizes_.width);
+    if (m_.dense_dim == 0) {  // vectors as they are, as nothing stands for the numbers
+      flat();
+      deep(all_);
+      return logit("hidden");
+    }
+    add(R"("type": "MLP", "bottom": "dense", "top": "bottom", "mlp_param": {{"num_outputs": [{}, {}]}})",
+        4 * sizes_.width, sizes_.width);
+    add(R"("type": "Interaction", "bottom": ["bottom", "embedding"], "top": "interaction")");
+    deep("interaction");
+    return logit("hidden");
+  }
+  // `cross`: parameters of the cross layers.
+  std::string dcn(const char* cross) {
+    embedding(sizes_.width);
+    flat();
+    add(R"("type": "MultiCross", "bottom": "{}", "top": "cross", "mc_param": {{"num_layers": 3{}}})",
+        all_, cross);
+    deep(all_);
+    add(R"("type": "Concat", "bottom": ["cross", "hidden"], "top": "both")");
+    return logit("both");
+  }
+  // A weight for each vector, and `pairs`: products of vectors, two by two.
+  std::string wide_and_deep(bool pairs) {
+    const int64_t width = sizes_.width, slots = std::ssize(m_.slot_sizes);
+    embedding(width + 1);
+    add(R"("type": "Reshape", "bottom": "embedding", "top": "rows", "leading_dim": {})", width + 1);
+    add(R"("type": "Slice", "bottom": "rows", "top": ["vectors", "weights"], "ranges": [[0, {0}], [{0}, {1}]])",
+        width, width + 1);
+    add(R"("type": "Reshape", "bottom": "vectors", "top": "features", "leading_dim": {})",
+        slots * width);
+    add(R"("type": "Reshape", "bottom": "weights", "top": "linear", "leading_dim": {})", slots);
+    std::string features = "features", linear = "linear";
+    if (m_.dense_dim > 0) {
+      add(R"("type": "WeightMultiply", "bottom": "dense", "top": "dense_vectors", "weight_dims": [{}, {}])",
+          m_.dense_dim, width);
+      add(R"("type": "Concat", "bottom": ["features", "dense_vectors"], "top": "all_features")");
+      add(R"("type": "WeightMultiply", "bottom": "dense", "top": "dense_linear", "weight_dims": [{}, 1])",
+          m_.dense_dim);
+      add(R"("type": "Concat", "bottom": ["linear", "dense_linear"], "top": "all_linear")");
+      features = "all_features", linear = "all_linear";
+    }
+    add(R"("type": "ReduceSum", "bottom": "{}", "top": "wide", "axis": 1)", linear);
+    if (pairs) {
+      add(R"("type": "FmOrder2", "bottom": "{}", "top": "products", "out_dim": {})", features,
+          width);
+      add(R"("type": "ReduceSum", "bottom": "products", "top": "pairs", "axis": 1)");
+    }
+    deep(features);
+    inner_product("hidden", "deep");
+    add(R"("type": "Add", "bottom": ["deep", "wide"{}], "top": "logit")",
+        pairs ? R"(, "pairs")" : "");
+    return loss();
+  }
+
+ private:
+  template <typename... Args>
+  void add(fmt::format_string<Args...> text, Args&&... args) {
+    text_ += "    {" + fmt::format(text, std::forward<Args>(args)...) + "},\n";
+  }
+  void embedding(int64_t width) {
+    const std::string tables =
+        m_.slot_tables.empty()
+            ? ""
+            : fmt::format(R"(, "slot_tables": [{}])", fmt::join(m_.slot_tables, ", "));
+    const std::string penalty =
+        sizes_.penalty > 0
+            ? fmt::format(R"(, "regularizer": "L2", "lambda": {:.2g})", sizes_.penalty)
+            : "";
+    add(R"("type": "{}", "bottom": "keys", "top": "embedding",
+     "sparse_embedding_hparam": {{"embedding_vec_size": {}, "combiner": "sum", "init_stddev": {}{}{}}})",
+        one_hot() ? "LocalizedSlotSparseEmbeddingOneHot" : "HybridSparseEmbedding", width,
+        kInitStddev, penalty, tables);
+  }
+  [[nodiscard]] bool one_hot() const {
+    return std::all_of(m_.hotness.begin(), m_.hotness.end(), [](auto n) { return n == 1; });
+  }
+  // All vectors and numbers of a sample as one row.
+  void flat() {
+    add(R"("type": "Reshape", "bottom": "embedding", "top": "features", "leading_dim": {})",
+        std::ssize(m_.slot_sizes) * sizes_.width);
+    all_ = "features";
+    if (m_.dense_dim == 0) return;
+    add(R"("type": "Concat", "bottom": ["features", "dense"], "top": "all_features")");
+    all_ = "all_features";
+  }
+  void deep(const std::string& bottom) {
+    if (!sizes_.normalized) {
+      add(R"("type": "MLP", "bottom": "{}", "top": "mlp", "mlp_param": {{"num_outputs": [{}]}})",
+          bottom, fmt::join(sizes_.hidden, ", "));
+      return add(R"("type": "Dropout", "bottom": "mlp", "top": "hidden", "rate": {})",
+                 sizes_.dropout);
+    }
+    std::string below = bottom;
+    for (size_t i = 0; i < sizes_.hidden.size(); ++i) {
+      const std::string top = i + 1 == sizes_.hidden.size() ? "hidden" : fmt::format("hidden{}", i);
+      add(R"("type": "InnerProduct", "bottom": "{}", "top": "fc{}", "fc_param": {{"num_output": {}}})",
+          below, i, sizes_.hidden[i]);
+      add(R"("type": "BatchNorm", "bottom": "fc{0}", "top": "norm{0}", "bn_param": {{"factor": 0.1, "eps": 1e-05}})",
+          i);
+      add(R"("type": "ReLU", "bottom": "norm{0}", "top": "relu{0}")", i);
+      add(R"("type": "Dropout", "bottom": "relu{}", "top": "{}", "rate": {})", i, top,
+          sizes_.dropout);
+      below = top;
+    }
+  }
+  void inner_product(const char* bottom, const char* top) {
+    add(R"("type": "InnerProduct", "bottom": "{}", "top": "{}", "fc_param": {{"num_output": 1}})",
+        bottom, top);
+  }
+  std::string logit(const char* bottom) {
+    inner_product(bottom, "logit");
+    return loss();
+  }
+  std::string loss() {
+    const char* const type = m_.real_label ? "MSELoss" : "BinaryCrossEntropyLoss";
+    return text_ +
+           fmt::format(R"(    {{"type": "{}", "bottom": ["logit", "label"], "top": "loss"{}}})"
+                       "\n",
+                       type, base_of(m_));
+  }
+
+  const Manifest& m_;
+  const Sizes& sizes_;
+  std::string text_, all_;
+};
+
+std::string layers_of(const std::string& model, const Manifest& m, const Sizes& sizes) {
+  Layers layers(m, sizes);
+  if (model == "dlrm") return layers.dlrm();
+  if (model == "dcnv2") return layers.dcn(R"(, "projection_dim": 32)");
+  if (model == "dcn") return layers.dcn("");
+  if (model == "wdl") return layers.wide_and_deep(false);
+  return layers.wide_and_deep(true);
+}
+
+}  // namespace
+
+const std::vector<std::string>& first_config_models() {
+  static const std::vector<std::string> models = {"dlrm", "dcnv2", "deepfm", "wdl", "dcn"};
+  return models;
+}
+
+std::string first_config(const std::string& model, const Manifest& manifest,
+                         const std::string& folder) {
+  const auto& models = first_config_models();
+  if (std::find(models.begin(), models.end(), model) == models.end())
+    raise<ConfigError>("expected a model ({}), found \"{}\"", fmt::join(models, ", "), model);
+  if (!file_of(manifest, "train") || manifest.rows_of("train") == 0)
+    raise<ConfigError>("{}manifest.json: expected data with training rows, found none", folder);
+  const Sizes sizes(manifest);
+  return "{\n" + solver_of(manifest, sizes) + optimizer_of(model, sizes) + "  \"layers\": [\n" +
+         data_of(manifest, sizes, folder) + layers_of(model, manifest, sizes) + "  ]\n}\n";
+}
+
+}  // namespace hlite::prep

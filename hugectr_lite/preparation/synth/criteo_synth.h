@@ -1,0 +1,72 @@
+// Files in Criteo's format drawn from a planted model, with the best scores that any model can
+// reach on them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/preparation/synth/planted_model.h"
+
+namespace hlite::prep {
+
+enum class SynthFormat { kTsv, kRaw };
+
+struct CriteoSynthOptions {
+  PlantedOptions model;
+  SynthFormat format = SynthFormat::kTsv;
+  int64_t train_rows = 1000000;
+  int64_t test_rows = 100000;  // drawn after the training rows; 0: no test file
+  // A file of train_rows rows for each of PlantedOptions::days instead of these two.
+  bool by_day = false;
+  std::string out = {};   // prefix of the files
+  bool force = false;     // replace all files of this prefix
+  int threads = 0;        // 0: all that this process may use
+  bool progress = false;  // a line on standard error now and then
+};
+
+struct SynthScores {
+  int64_t rows = 0;
+  double label_rate = 0;
+  double bayes_auc = 0.5;     // of the true probabilities against the labels,
+  double auc_error = 0;       // exact up to this (LogitHistogram)
+  double bayes_log_loss = 0;  // the same
+  double base_log_loss = 0;   // of predicting label_rate for every row
+};
+
+// A column of categories, as asked for and as found in the training rows. Shares of the 1, 10, 100
+// and 1000 most frequent categories are of the values that are there.
+struct ColumnSkew {
+  int64_t categories = 0;
+  double target_missing = 0, missing = 0;
+  double target_share[4] = {0, 0, 0, 0}, share[4] = {0, 0, 0, 0};
+};
+
+struct SynthResult {
+  SynthScores train, test;
+  std::vector<SynthScores> days;
+  std::vector<ColumnSkew> columns;
+
+  // A line a column: asked and measured side by side.
+  [[nodiscard]] std::string skew_table() const;
+  // "skew: 26 columns; shares of the top 1, 10, 100, 1000 within 0.8 % of what was asked (C7, ...)"
+  [[nodiscard]] std::string skew_summary() const;
+};
+
+// Writes, with kTsv, <out>.train.tsv and <out>.test.tsv; memory depends on neither rows nor
+// categories. With kRaw, <out>.train.bin and <out>.test.bin as preparing those rows would make them
+// (data_reader/raw_format.h: 13 integers, missing and negative ones 0; 26 keys, key 0 a missing
+// token, key c the c-th most frequent category, so that tables need categories + 1 rows), with
+// <out>.manifest.json and <out>.key_counts.bin; memory for counting keys: 4 bytes a category. Both
+// write <out>.meta.json: model, scores, skew. By day, <out>.day_00.tsv and so on in the place of
+// training and test file; the skew is then that of the first day. The files do not depend on the
+// number of threads. Throws ConfigError, also where there are such files of an earlier run (without
+// `force`), and FileError; on any error no file appears under its final name.
+SynthResult criteo_synth(const CriteoSynthOptions& options);
+
+// Appends one line of Criteo's format, line feed included.
+void append_line(const PlantedModel& model, const PlantedRow& row, std::string& out);
+// Appends one raw record, 160 bytes.
+void append_record(const PlantedModel& model, const PlantedRow& row, std::string& out);
+
+}  // namespace hlite::prep
