@@ -23,7 +23,7 @@ def read(*path):
 
 
 def pages():
-    for folder in ("", "docs", "tests/bench", "tests/bench/history"):
+    for folder in ("", "docs", "tests/bench"):
         for name in sorted(os.listdir(os.path.join(ROOT, folder))):
             if name.endswith(".md"):
                 yield os.path.join(ROOT, folder, name)

@@ -21,7 +21,7 @@ cp "$root/tools/site/mkdocs.yml" "$work"
 cd "$root"
 mkdir -p "$work/pages"
 # Links to sources and configs lead to copies of these, so that no link of a page is broken.
-cp -r --parents README.md ARCHITECTURE.md LICENSE docs tests/bench/RESULTS.md tests/bench/results tests/bench/history "$work/pages"
+cp -r --parents README.md ARCHITECTURE.md LICENSE docs tests/bench/RESULTS.md tests/bench/results "$work/pages"
 cd "$work"
 NO_MKDOCS_2_WARNING=1 "$python" -m mkdocs --quiet build --strict
 rm -f html/README.html
