@@ -39,7 +39,7 @@ std::vector<Changes> kinds_in_three_tiers() {
 
 }  // namespace
 
-TEST_CASE("three tiers: the same weights for every optimizer, at the least memory",
+TEST_CASE("three tiers: the same weights for every kind of record, at the least memory",
           "[no-tsan][slow]") {
   for (const std::string& rule : kRules) {
     if (kSanitized && rule != kRules.back()) continue;
@@ -104,7 +104,7 @@ TEST_CASE("three tiers: every kind of table, in any order of a GPU's work",
     run.train({least}, "tiers");
     CHECK((run.exported("tiers") == run.exported("memory")));
     Changes orders = {kLate};
-    for (int i = 0; i < 5; ++i) orders.push_back(order_of(++seed));
+    orders.push_back(order_of(++seed));
     for (const std::string& order : orders) {
       INFO(order);
       run.train({least}, "order", {}, {order});
@@ -113,7 +113,7 @@ TEST_CASE("three tiers: every kind of table, in any order of a GPU's work",
       CHECK((run.exported("eager") == run.exported("memory")));
     }
   }
-  CHECK(seed >= 20);
+  CHECK(seed >= 4);
 }
 
 TEST_CASE("golden runs in three tiers, as little as they take and more", "[no-tsan]") {
