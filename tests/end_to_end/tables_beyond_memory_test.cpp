@@ -84,8 +84,9 @@ TEST_CASE("tables beyond memory in 16 bits: the same weights, and smaller record
     }
 }
 
-TEST_CASE("tables beyond a GPU's memory: the same weights for every kind of record, at the least memory",
-          "[no-tsan][slow]") {
+TEST_CASE(
+    "tables beyond a GPU's memory: the same weights for every kind of record, at the least memory",
+    "[no-tsan][slow]") {
   for (const std::string& rule : kRules) {
     if (kSanitized && rule != kRules.back()) continue;
     INFO(rule);

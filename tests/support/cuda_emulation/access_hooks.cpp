@@ -1,4 +1,4 @@
-// What a compiler calls for each access of code that is compiled with -fsanitize=thread.
+// Functions that the compiler calls for each access of code compiled with -fsanitize=thread.
 #include <atomic>
 #include <cstdint>
 

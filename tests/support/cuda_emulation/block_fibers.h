@@ -36,7 +36,7 @@ struct Triple {
 enum class Order { kForward, kReverse, kShuffled };
 void set_order(Order order, uint64_t seed = 0);
 
-// What the running thread sees; set by the scheduler.
+// The indices of the running thread; the scheduler sets them.
 struct Place {
   const char* kernel = "";
   Triple thread, block, block_dim, grid_dim;
@@ -55,7 +55,7 @@ void run_grid(const char* kernel, Triple grid, Triple block, size_t shared_bytes
 // ---- Called by the running thread ----
 
 void block_barrier(std::source_location site);
-// Of the warp's lanes in `mask`.
+// Waits for the warp's lanes in `mask`.
 void warp_barrier(unsigned mask, std::source_location site);
 
 struct Exchange {
@@ -70,8 +70,8 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
 // Waits for all 32 lanes of the warp: all[l * bytes ...] is what lane l has at `mine`.
 void gather(const char* what, const void* mine, void* all, size_t bytes, std::source_location site);
 
-// Whether a thread of a grid runs; end_fiber() then ends its grid with this error, from anywhere
-// below it, a signal handler included.
+// Returns true while a thread of a grid runs; end_fiber() then ends its grid with this error, from
+// anywhere below it, a signal handler included.
 bool in_fiber();
 [[noreturn]] void end_fiber(std::exception_ptr&& error);
 

@@ -34,7 +34,7 @@ struct Fiber {
   Carrier* carrier = nullptr;  // from its first turn until it has ended
   FiberState state = FiberState::kReady;
   Triple thread;
-  // What it waits for.
+  // The name of what it waits for.
   const char* what = "";
   std::source_location site;
   unsigned mask = 0;
@@ -43,7 +43,7 @@ struct Fiber {
   bool orders_memory = false;  // of the warp's threads
   uint64_t value = 0;
   Exchange result;
-  // Of a gather: what it shows, and where it wants what all lanes show.
+  // In a gather: its value, and where the values of all lanes go.
   const void* mine = nullptr;
   void* all = nullptr;
   size_t bytes = 0;

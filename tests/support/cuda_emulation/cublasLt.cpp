@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kMark = 0x656d756c61746564;  // in every algorithm of this library
 
 MatmulLibrary the_library;
-// Of its counts: devices of several threads use it at once.
+// Guards its counts: devices of several threads use it at once.
 std::mutex counting;
 
 template <typename T, typename... Args>

@@ -115,7 +115,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
 namespace hlite::emulation {
 
-// What an epilogue can do wrong.
+// The mistakes that an epilogue can make.
 enum class EpilogueFault {
   kNone,
   kNoBias,        // leaves it out
@@ -135,7 +135,7 @@ struct MatmulLibrary {
   bool installed = true;
   std::string missing_function;  // that dlsym does not find
   bool epilogues = true;         // false: only CUBLASLT_EPILOGUE_DEFAULT has algorithms
-  // What a product costs on Machine::clock_ms; by default the third algorithm is the fastest.
+  // The time of a product on Machine::clock_ms; by default the third algorithm is the fastest.
   double milliseconds[kAlgorithms] = {4, 3, 1, 2};
   bool fails[kAlgorithms] = {};      // offered, but does not run
   double epilogue_milliseconds = 0;  // that a product with epilogue costs besides

@@ -24,7 +24,7 @@ struct Block {
 using Blocks = std::map<const void*, Block>;
 Blocks device_memory, pinned_memory, registered;
 
-// As a device's is, but no longer than was asked for.
+// Aligned like cudaMalloc's memory, but without slack at the end, so that overruns are seen.
 void* aligned_block(size_t bytes) {
   constexpr size_t kAlignment = 256;
   void* data = nullptr;
@@ -83,7 +83,7 @@ std::exception_ptr wait_to_free(Wait&& wait) {
   }
 }
 
-// Of the current device.
+// Allocates on the current device.
 cudaError_t allocate_on_device(void** data, size_t bytes, bool of_pool) {
   const int device = current_device();
   if (const cudaError_t error = check_works(device); error != cudaSuccess) return error;

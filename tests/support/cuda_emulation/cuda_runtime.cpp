@@ -134,7 +134,7 @@ const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(erro
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  // As the real one without driver: the count stays untouched.
+  // Like the real function without a driver: it leaves the count as it was.
   if (machine().driver_version / 1000 < machine().runtime_version / 1000)
     return keep(cudaErrorInsufficientDriver);
   if (machine().devices == 0) return keep(cudaErrorNoDevice);
@@ -172,7 +172,7 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int device,
   if (all == " all " || all.find(" " + pair + " ") != std::string::npos) *value = 0;
   return error;
 }
-// Of the current device to `peer`, one way.
+// Changes the access of the current device to the memory of `peer`, not the reverse.
 static cudaError_t change_access(int peer, bool on) {
   int can = 0;
   const cudaError_t error = cudaDeviceCanAccessPeer(&can, current_device(), peer);

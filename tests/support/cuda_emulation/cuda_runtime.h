@@ -63,9 +63,9 @@ inline void __syncwarp(unsigned mask = 0xffffffffu,
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
-// What a kernel that waits for a word of memory does between two looks at it. Here the whole grid
-// is then given up, and begun again when other work has run: before it waits, such a kernel must
-// do nothing that it cannot do twice.
+// A kernel that polls a word of memory calls this between two reads. Here it abandons the whole
+// grid, which starts again when other work has run: before it waits, such a kernel must do nothing
+// that it cannot do twice.
 [[noreturn]] inline void __nanosleep(unsigned) { hlite::emulation::wait_for_word(); }
 
 namespace hlite::emulation {
@@ -289,13 +289,13 @@ struct cudaLaunchConfig_t {
 namespace hlite::emulation {
 enum class StreamOrder { kAtOnce, kLate, kRandom };  // stream_queues.h
 
-// Of the next kernel that this thread launches; launch() sets it.
+// The name of the next kernel that this thread launches; launch() sets it.
 inline thread_local const char* launch_name = "kernel";
 
 // Fails where a test wants it to (planted.h).
 cudaError_t check_fault(int device, const char* name);
 cudaError_t check_fault_on(cudaStream_t stream, const char* name);
-// What a device would refuse about a launch.
+// Returns the error of a device that refuses such a launch.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
 // The emulated machine, to be changed by tests. Not synchronised: change it while nothing runs.

@@ -13,7 +13,7 @@
 #include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
 
-// How far each stream of a capture had got: its last piece of work that counts.
+// For each stream of a capture, its last piece of work.
 using Clock = std::map<const void*, int>;
 
 struct EmulatedStream {
@@ -255,7 +255,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->point = captured ? StreamPoint() : StreamQueues::end(queue_of(stream));
   return cudaSuccess;
 }
-// What the host may ask of an event that it can see.
+// Finds the point of an event, or returns the error of a host call that may not use it.
 static cudaError_t point_of(cudaEvent_t event, StreamPoint& point) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   const cudaError_t error = outcome(known(events, event), cudaErrorInvalidResourceHandle);
@@ -333,5 +333,5 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;
 }
-// What has been launched still runs.
+// Launches that were made still run.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }

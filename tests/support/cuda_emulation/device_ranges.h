@@ -1,4 +1,4 @@
-// Whose memory is whose on the emulated machine, and who may touch it.
+// The owner of each block of memory on the emulated machine, and which devices may access it.
 //
 // With several devices every device's blocks lie in address ranges of its own. While work of a
 // device runs, the ranges that it has no access to are closed by the processor's page protection:
@@ -16,7 +16,7 @@ namespace hlite::emulation {
 
 inline constexpr int kMaxDevices = 16;
 
-// What cudaDeviceEnablePeerAccess decides: whether work of `device` reaches memory of `owner`.
+// Returns true if work of `device` may access memory of `owner` (cudaDeviceEnablePeerAccess).
 bool peer_access(int device, int owner);
 void set_peer_access(int device, int owner, bool on);
 
@@ -35,8 +35,8 @@ void open_range(const void* data, size_t n);
 // EmulationError when it touches what it may not.
 void run_on_device(int device, const char* name, FunctionRef<void()> work);
 
-// Of a kernel that waits for a word to change: what it has found there, and that it gives up for
-// now (stream_queues.h: NotYet).
+// Records the value that a polling kernel has found in a word, and abandons its grid for now
+// (stream_queues.h: NotYet).
 void note_poll(const void* word, long long value);
 [[noreturn]] void wait_for_word();
 

@@ -23,7 +23,7 @@ __attribute__((noinline, no_sanitize_thread)) inline void count_bank_conflict() 
   ++matrix_bank_conflicts;
 }
 
-// What every lane brought.
+// The values of all lanes.
 template <typename V>
 std::array<V, kWarpSize> from_all_lanes(const char* what, const V& mine,
                                         std::source_location site) {

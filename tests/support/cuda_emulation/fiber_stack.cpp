@@ -71,8 +71,8 @@ void Track::begin(void (*entry)()) {
 #endif
   fake_stack_ = nullptr;
 #if defined(__x86_64__)
-  // As if `entry` had been called, without a caller: hlite_switch_stack takes six registers and
-  // returns to it.
+  // Makes the stack look as if `entry` had been called without a caller: hlite_switch_stack takes
+  // six registers and returns to it.
   void** top = static_cast<void**>(const_cast<void*>(bottom_)) + bytes_ / sizeof(void*);
   *--top = nullptr;
   *--top = reinterpret_cast<void*>(entry);

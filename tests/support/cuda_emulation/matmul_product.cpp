@@ -99,7 +99,7 @@ cublasStatus_t MatmulProduct::check_epilogue() const {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Whether the algorithm that loads 16 bytes can run, but for the matrices' own addresses.
+// Returns true if the algorithm that loads 16 bytes can run, apart from the matrices' addresses.
 bool MatmulProduct::rows_aligned() const {
   for (const EmulatedMatrixLayout* layout : {&a, &b, &d})
     if (layout->ld * size_of(layout->type) % 16 != 0) return false;

@@ -27,7 +27,7 @@ struct MatmulProduct {
   const EmulatedMatmulDesc& desc;
   const EmulatedMatrixLayout &a, &b, &d;
 
-  // What the real library refuses whatever the algorithm.
+  // Returns the error of the real library where it refuses the product with any algorithm.
   [[nodiscard]] cublasStatus_t check() const;
   static bool aligned(const void* pointer, int64_t bytes) {
     return reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(bytes) == 0;

@@ -1,11 +1,6 @@
 // Stands in for NCCL's header of this name: ranks are threads of one process or of several, each
 // with the emulated device that is current when it joins. It checks what the real library leaves to
 // luck:
-//   - all ranks make the same calls in the same order, with the same sizes, types, operations and
-//     roots, captured or not; sends and receives have partners of their size;
-//   - no two communicators have work on a device at the same time, because their kernels may keep
-//     each other from running;
-//   - no communicator is destroyed while a graph holds its work.
 // What is wrong is an EmulationError of the work, or ncclInvalidArgument and ncclInvalidUsage with
 // ncclGetLastError() where a call shows it. Work waits on its stream until all ranks have come; for
 // other processes as long as elsewhere_ms() says.

@@ -1,4 +1,4 @@
-// Where the emulated NCCL's processes find each other.
+// Addresses at which the emulated NCCL's processes find each other.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,11 @@ struct NcclInterface {
 // the loopback interface, else the first. Throws EmulationError when there is none.
 [[nodiscard]] NcclInterface choose_interface(const std::vector<NcclInterface>& all,
                                              const char* choice);
-// Of this machine, that are up and have an IPv4 address.
+// Returns the interfaces of this machine that are up and have an IPv4 address.
 [[nodiscard]] std::vector<NcclInterface> network_interfaces();
 
-// What is in an ncclUniqueId: where the process listens that made it, and which of its ids it is.
+// The content of an ncclUniqueId: where the process that made it listens, and the number of this id
+// among its ids.
 struct NcclIdentity {
   NcclAddress address;
   uint64_t process = 0;  // drawn by it, so that an old id meets no new process

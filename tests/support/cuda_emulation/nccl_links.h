@@ -62,7 +62,7 @@ class NcclLink {
   const int socket_;
   Handler handler_;
   std::string why_ended_;
-  // Of the thread alone: the message that is being read.
+  // The message that is being read; only the thread uses it.
   NcclMessage in_;
   size_t in_bytes_ = 0;
 
@@ -76,7 +76,8 @@ class NcclLinks {
  public:
   static NcclLinks& get();
 
-  // Where this process listens, from the first call on. Throws EmulationError.
+  // Returns the address at which this process listens from the first call on. Throws
+  // EmulationError.
   NcclAddress listen();
   std::shared_ptr<NcclLink> connect(const NcclAddress& address, NcclLink::Handler handler);
 

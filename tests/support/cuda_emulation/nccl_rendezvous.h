@@ -1,5 +1,5 @@
-// What one process knows of the calls that the ranks of an emulated NCCL communicator have begun,
-// and the data that have come for them. Every process that has ranks of the communicator keeps such
+// A process's record of the calls that the ranks of an emulated NCCL communicator have begun, and
+// of the data that have come for them. Every process that has ranks of the communicator keeps such
 // a record, and all receive the same messages in the same order (nccl_world.h).
 #pragma once
 
@@ -34,7 +34,7 @@ struct NcclCall {
   [[nodiscard]] bool one_to_one() const {
     return kind == NcclKind::kSend || kind == NcclKind::kRecv;
   }
-  // What all ranks, or both ends, must agree on, in words.
+  // Returns a text of what all ranks, or both ends, must agree on.
   [[nodiscard]] std::string text() const;
 };
 
@@ -52,7 +52,7 @@ struct NcclRun {
   std::vector<bool> ended;
 };
 
-// What a rank has brought to a place. `part`: its rank, or 0 for a sender, 1 for a receiver.
+// The data of a rank for a call. `part`: its rank, or 0 for a sender, 1 for a receiver.
 struct NcclData {
   NcclPlace place;
   size_t part = 0;
@@ -79,8 +79,8 @@ class NcclRendezvous {
   void come(int rank, const std::vector<NcclCall>& calls, const std::vector<NcclPlace>& places);
   // Data of a rank of another process.
   void receive(NcclData data);
-  // Whether the calls of a rank of this process are done: partners have come, data have been
-  // exchanged. Else `why` says who is missing.
+  // Returns true if the calls of a rank of this process are done: partners have come, data have
+  // been exchanged. Otherwise `why` names the missing ranks.
   bool done(int rank, NcclRun& run, NotYet& why);
   // The rank goes on without what has not been done.
   void withdraw(int rank, NcclRun& run);

@@ -12,7 +12,7 @@ namespace {
 std::map<NcclIdentity, std::shared_ptr<NcclWorld>> worlds;
 std::map<NcclIdentity, bool> made;  // ids of this process
 
-// What a rank asks for when it joins.
+// The request of a rank that joins.
 struct Question {
   int ranks, device, process;
 };

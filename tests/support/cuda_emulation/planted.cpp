@@ -49,7 +49,7 @@ bool is_wait(std::string_view name) { return name == "wait" || name == "host wai
 
 }  // namespace
 
-// What is left on a broken device's streams must not run once it works again.
+// Work left on a broken device's streams must not run once it works again.
 static void drop_work_of_broken() {
   if (std::none_of(broken_devices.begin(), broken_devices.end(),
                    [](const auto& b) { return b.load(); }))

@@ -1,9 +1,9 @@
-// What goes wrong on purpose: a test plants a failure, or leaves something out, and sees whether
-// anybody notices.
+// Planted failures: a test makes work fail, or leaves it out, and checks that this is noticed.
 //
 // Works are kernels (by the name of their launch), "copy", "set memory", "product", "sort", "scan";
 // "wait" is a call of cudaStreamWaitEvent, "host wait" one of cudaEventSynchronize: they can be
-// left out, and do not fail. Of a captured work or wait every launch of its graph is without it.
+// left out, and do not fail. If a captured work or wait is left out, every launch of its graph
+// lacks it.
 #pragma once
 
 #include <string>
@@ -27,10 +27,10 @@ struct Planted {
 // In place of what was planted before; also ends what that had broken. While nothing runs.
 // For a whole program: $HLITE_EMULATED_FAULT or $HLITE_EMULATED_OMIT=DEVICE:NAME:N[:EVERY].
 void plant(Planted planted);
-// How many there were on the device that it is planted on, of its name, since plant().
+// The number of works of that name on that device since plant().
 int counted();
 
-// Whether this work or wait is one that `what` was planted for. Counts.
+// Returns true if `what` was planted for this work or wait. Counts it.
 bool strikes(Planted::What what, int device, const char* name);
 
 // Returns true if waits are left out. Streams then record the work that they are ordered after, so

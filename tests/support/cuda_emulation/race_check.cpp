@@ -16,7 +16,7 @@
 #include "tests/support/cuda_emulation/device_ranges.h"
 #include "tests/support/cuda_emulation/fiber_stack.h"
 
-// Where this program or library begins, as the linker says.
+// The start of this program or library; the linker defines it.
 extern "C" __attribute__((visibility("hidden"))) const Elf64_Ehdr __ehdr_start;
 
 namespace hlite::emulation {
@@ -24,8 +24,8 @@ namespace {
 
 enum Who : uint8_t { kOne, kWarp, kBlock, kBlocks };
 
-// Of what has been done to a byte: the last access, or all of those that nothing orders among
-// themselves, and how often their block and their warp had met before.
+// The last access to a byte, or all accesses that nothing orders among themselves, and the number
+// of barriers that their block and their warp had passed before.
 struct Record {
   uint64_t block : 18, thread : 10, block_barriers : 16, warp_barriers : 16;
   uint64_t who : 2, atomic : 1, present : 1;
@@ -108,7 +108,7 @@ std::span<Byte> bytes_at(uintptr_t at, size_t n) {
   return std::span(watched.last_page->bytes).subspan(first, std::min(n, kPageBytes - first));
 }
 
-// Whether what was done is over for who comes now.
+// Returns true if `done` happened before `now`.
 bool is_before(const Record& done, const Record& now, bool shared) {
   if (!done.present) return true;
   if (done.who == kBlocks) return false;

@@ -14,7 +14,7 @@
 
 namespace hlite::emulation {
 
-// Whether kernels are compiled so that accesses are seen.
+// True if kernels are compiled so that their accesses are seen.
 inline constexpr bool kSeesAccesses = HLITE_EMULATION_SEES_ACCESSES;
 
 enum class Access { kRead, kWrite, kAtomicRead, kAtomic };

@@ -28,7 +28,7 @@ struct HostThread {
   }
 };
 
-// What the running thread of the host has waited for.
+// The work that the running thread of the host has waited for.
 thread_local Predecessors host_order;
 
 void merge(Predecessors& to, const StreamPoint& point) {

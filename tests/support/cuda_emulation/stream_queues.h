@@ -2,14 +2,6 @@
 //
 // A device may run work any time between the call that put it on a stream and whatever waits for
 // it, and streams that nothing orders run in any order. Machine::order says what happens here:
-//   kAtOnce  work runs in the call that puts it there, if nothing that it waits for is missing;
-//   kLate    as late as it may: when the host waits, or when other work ordered after it has to
-//            run. What waits for nothing then reads what was there before;
-//   kRandom  a seeded generator picks among all that may run, on any stream of any device: some
-//            when work is put there, more when the host waits. Streams have priorities that change
-//            now and then, so that one may lag far after the others (Burckhardt et al., "A
-//            randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010).
-//            The nodes of graphs that run are in the same pool.
 //
 // Work that waits for other work by looking at memory, or for other ranks, says so by NotYet; it is
 // called again when something has changed. If nothing can go on any more, every waiting thread gets
@@ -46,7 +38,8 @@ class BlockedByWaitingKernel : public EmulationError {
   using EmulationError::EmulationError;
 };
 
-// So long nothing may happen here while another process may help; $HLITE_EMULATED_ELSEWHERE_MS.
+// The time in which nothing may run here while another process may unblock it;
+// $HLITE_EMULATED_ELSEWHERE_MS.
 std::atomic<int>& elsewhere_ms();
 
 struct Piece {
@@ -66,8 +59,8 @@ using Graph = std::shared_ptr<const PieceGraph>;
 class StreamQueue;
 using StreamHandle = std::shared_ptr<StreamQueue>;
 
-// How much of other streams' work a stream's next work is ordered after, by streams, events and
-// waits of the thread that puts it there. Kept only while waits are left out (planted.h).
+// For each other stream, the work that a stream's next work is ordered after, by streams, events
+// and waits of the thread that puts it there. Kept only while waits are left out (planted.h).
 using Predecessors = std::map<const StreamQueue*, uint64_t>;
 
 // Everything that had been put on a stream at some time; empty: nothing.
@@ -131,7 +124,7 @@ class StreamQueues {
   [[nodiscard]] static StreamHandle add(int device, bool blocking);
   // From now on the generator's picks are those of `seed`.
   static void begin_order(uint64_t seed);
-  // What is left on it still runs.
+  // Work left on the stream still runs.
   static void remove(const StreamHandle& stream);
   [[nodiscard]] static StreamHandle default_stream(int device);
   [[nodiscard]] static int device_of(const StreamHandle& stream) { return stream->device_; }
@@ -142,8 +135,8 @@ class StreamQueues {
   // Work put on `stream` from now on comes after `point`.
   static void hold_back(const StreamHandle& stream, const StreamPoint& point);
 
-  // As if hold_back() had been called and done nothing; says by note_left_out() whether that is
-  // implied otherwise. `number`: which wait of the device it is.
+  // Leaves out the call of hold_back(); reports by note_left_out() whether other dependencies
+  // already imply that order. `number`: the number of the wait on the device.
   static void leave_out(const StreamHandle& stream, const StreamPoint& point, int number);
 
   // Runs what has to run before the host goes on: up to `point`, all of a device, or all.
@@ -155,7 +148,7 @@ class StreamQueues {
   // runs all that may run. Throws EmulationError where a kernel then waits for work that has not
   // been launched.
   static void let_kernels_end(const char* call);
-  // Whether that is done; lets something run when it is not, so that polling ends.
+  // Returns true if that is done; otherwise it lets something run, so that polling ends.
   [[nodiscard]] static bool query(const StreamPoint& point);
   // REQUIRES lock(). Call when what work looks at, or waits for, has changed.
   static void wake();

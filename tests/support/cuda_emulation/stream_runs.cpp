@@ -34,7 +34,7 @@ bool StreamQueues::may_run(const StreamQueue& stream) {
   return !stream.waiting_.empty() && all_passed(stream.waiting_.front().after);
 }
 
-// All that may run and has not said NotYet since the world changed.
+// Work that is ready and has not thrown NotYet since the last state change.
 std::vector<StreamQueues::Choice> StreamQueues::choices() {
   std::vector<Choice> all;
   for (const StreamHandle& stream : list_) {
@@ -59,7 +59,7 @@ bool StreamQueues::choose_ready(const StreamHandle& stream, Choice& choice) {
   return false;
 }
 
-// What brings `point` nearer, if it is known and can run.
+// Chooses work that `point` depends on, if it is known and can run.
 bool StreamQueues::choose_for(const StreamPoint& point, Choice& choice) {
   if (point.passed()) return false;
   for (const StreamPoint& before : point.queue->waiting_.front().after)
@@ -82,7 +82,7 @@ bool StreamQueues::choose(std::span<const StreamPoint> wanted, Choice& choice) {
   }
   for (const StreamPoint& point : wanted)
     if (choose_for(point, choice)) return true;
-  // Where what is wanted says NotYet, anything may be what it waits for.
+  // If that work throws NotYet, it may wait for any other: run anything.
   for (size_t i = list_.size(); i-- > 0;)
     if (may_run(*list_[i]) && choose_ready(list_[i], choice)) return true;
   return false;
@@ -196,7 +196,7 @@ void StreamQueues::pause(std::unique_lock<std::recursive_mutex>& held,
   ++world;
 }
 
-// How long nothing may happen.
+// Returns the time in which nothing may run before a hang is reported.
 int StreamQueues::patience_ms() {
   for (const StreamHandle& stream : list_)
     if (may_run(*stream))

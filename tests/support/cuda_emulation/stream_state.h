@@ -1,4 +1,4 @@
-// What the files of the streams share (stream_queues.h); all of it under the lock.
+// State that the files of the streams share (stream_queues.h); the lock guards all of it.
 #pragma once
 
 #include <chrono>

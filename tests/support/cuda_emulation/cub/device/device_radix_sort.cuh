@@ -21,9 +21,9 @@ struct DoubleBuffer {
 };
 
 struct DeviceRadixSort {
-  // As CUB's: without temporary memory asks for its size. Scribbles over the whole of it, so that
-  // memory that is too small, or used by others, shows. As with CUB an odd number of passes over
-  // digits of eight bits ends in the alternate buffers.
+  // Like CUB's: without temporary memory it returns the size that it needs. It overwrites all of
+  // that memory, so that a test sees memory that is too small or shared. As with CUB, an odd number
+  // of passes over digits of eight bits ends in the alternate buffers.
   template <typename Key, typename Value, typename Count>
   static cudaError_t SortPairs(void* temporary, size_t& bytes, DoubleBuffer<Key>& keys,
                                DoubleBuffer<Value>& values, Count n, int begin_bit, int end_bit,

@@ -9,7 +9,7 @@
 namespace cub {
 
 struct DeviceScan {
-  // As CUB's: without temporary memory asks for its size.
+  // Like CUB's: without temporary memory it returns the size that it needs.
   template <typename In, typename Out, typename Op, typename Init, typename Count>
   static cudaError_t ExclusiveScan(void* temporary, size_t& bytes, const In* in, Out* out, Op op,
                                    Init init, Count n, cudaStream_t stream = nullptr) {
