@@ -35,8 +35,8 @@
 #include "hugectr_lite/python/table.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/report/event_numbers.h"
 #include "hugectr_lite/trainer/run/check.h"
-#include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
 #include "hugectr_lite/trainer/tune/tuning.h"
 

@@ -9,8 +9,8 @@
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/shell_word.h"
-#include "hugectr_lite/trainer/run/html_style.h"
-#include "hugectr_lite/trainer/run/line_chart.h"
+#include "hugectr_lite/trainer/report/html_style.h"
+#include "hugectr_lite/trainer/report/line_chart.h"
 
 namespace hlite::serve {
 

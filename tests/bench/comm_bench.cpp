@@ -23,7 +23,7 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/exec_memory.h"
-#include "hugectr_lite/trainer/run/line_file.h"
+#include "hugectr_lite/trainer/report/line_file.h"
 #include "tests/bench/bench_ranks.h"
 #include "tests/bench/measured_machine.h"
 

@@ -110,7 +110,7 @@ class DocsTest(unittest.TestCase):
                     self.assertTrue(part in sources, part)
 
     def test_verdicts_of_the_report_are_the_program_s(self):
-        source = literals(read(ROOT, "hugectr_lite/trainer/run/step_verdict.cpp"))
+        source = literals(read(ROOT, "hugectr_lite/trainer/report/step_verdict.cpp"))
         for words in ("half-way to its lower bound", "far from its lower bound", "random rows",
                       "too little work for the threads", "its data stay in caches", "close to what", "with waiting for others"):
             self.assertIn(words, read(DOCS, "report.md"))
@@ -162,7 +162,7 @@ class DocsTest(unittest.TestCase):
             self.assertEqual(len(scores.pop().split()), 401)
 
     def test_events_of_metrics_are_named(self):
-        source = read(ROOT, "hugectr_lite/trainer/run/metrics_file.cpp")
+        source = read(ROOT, "hugectr_lite/trainer/report/metrics_file.cpp")
         events = set(re.findall(r'"event":"(\w+)"|evaluation_line\("(\w+)"', source))
         self.assertGreater(len(events), 4)
         for page in (read(DOCS, "train.md"), read(DOCS, "report.md")):

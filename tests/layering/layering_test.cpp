@@ -64,7 +64,9 @@ const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
     {"trainer",
      {{"keys", {}},
       {"model", {}},
-      {"run", {"keys", "model"}},
+      {"evaluation", {"model"}},
+      {"report", {"model", "evaluation"}},
+      {"run", {"keys", "model", "evaluation", "report"}},
       {"tune", {"model", "run"}},
       {"estimate", {"model", "run"}}}},
 };

@@ -12,12 +12,12 @@
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/placements.h"
+#include "hugectr_lite/trainer/report/submission.h"
 #include "hugectr_lite/trainer/run/memory_report.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/resources.h"
 #include "hugectr_lite/trainer/run/row_memory.h"
 #include "hugectr_lite/trainer/run/run_outputs.h"
-#include "hugectr_lite/trainer/run/submission.h"
 #include "hugectr_lite/trainer/run/training_data.h"
 
 namespace hlite::trainer {

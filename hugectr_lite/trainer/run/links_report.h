@@ -6,8 +6,8 @@
 #include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/backend.h"
+#include "hugectr_lite/trainer/report/progress.h"
 #include "hugectr_lite/trainer/run/options.h"
-#include "hugectr_lite/trainer/run/progress.h"
 
 namespace hlite::trainer {
 

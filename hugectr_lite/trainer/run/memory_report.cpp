@@ -8,8 +8,8 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/evaluation/gpu_evaluation.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/gpu_evaluation.h"
 #include "hugectr_lite/trainer/run/resources.h"
 
 namespace hlite::trainer {

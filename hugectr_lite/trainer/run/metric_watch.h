@@ -12,7 +12,7 @@
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/evaluation_config.h"
-#include "hugectr_lite/trainer/run/evaluator.h"
+#include "hugectr_lite/trainer/evaluation/evaluator.h"
 
 namespace hlite::trainer {
 

@@ -16,8 +16,8 @@
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/output_place.h"
+#include "hugectr_lite/trainer/evaluation/prediction_files.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
-#include "hugectr_lite/trainer/run/prediction_files.h"
 #include "hugectr_lite/trainer/run/resources.h"
 
 namespace hlite::trainer {

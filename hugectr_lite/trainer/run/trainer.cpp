@@ -16,13 +16,13 @@
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
-#include "hugectr_lite/trainer/run/html_report.h"
+#include "hugectr_lite/trainer/report/html_report.h"
+#include "hugectr_lite/trainer/report/metrics_file.h"
+#include "hugectr_lite/trainer/report/mllog_file.h"
+#include "hugectr_lite/trainer/report/tensorboard_file.h"
 #include "hugectr_lite/trainer/run/links_report.h"
-#include "hugectr_lite/trainer/run/metrics_file.h"
-#include "hugectr_lite/trainer/run/mllog_file.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/resources.h"
-#include "hugectr_lite/trainer/run/tensorboard_file.h"
 #include "hugectr_lite/trainer/run/training_data.h"
 
 namespace hlite::trainer {

@@ -26,14 +26,14 @@
 #include "hugectr_lite/core/forked_task.h"
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/trainer/evaluation/evaluator.h"
 #include "hugectr_lite/trainer/model/model.h"
-#include "hugectr_lite/trainer/run/evaluator.h"
+#include "hugectr_lite/trainer/report/progress.h"
+#include "hugectr_lite/trainer/report/run_record.h"
 #include "hugectr_lite/trainer/run/options.h"
-#include "hugectr_lite/trainer/run/progress.h"
 #include "hugectr_lite/trainer/run/rank_tensors.h"
 #include "hugectr_lite/trainer/run/row_memory.h"
 #include "hugectr_lite/trainer/run/run_outputs.h"
-#include "hugectr_lite/trainer/run/run_record.h"
 #include "hugectr_lite/trainer/run/traffic.h"
 
 namespace hlite::trainer {

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "hugectr_lite/core/stopwatch.h"
-#include "hugectr_lite/trainer/run/gpu_monitor.h"
-#include "hugectr_lite/trainer/run/progress.h"
+#include "hugectr_lite/trainer/report/gpu_monitor.h"
+#include "hugectr_lite/trainer/report/progress.h"
 #include "hugectr_lite/trainer/run/rate_meter.h"
 #include "hugectr_lite/trainer/run/trainer.h"
 #include "hugectr_lite/trainer/run/training_policy.h"

@@ -3,8 +3,8 @@
 
 #include <cuda_runtime.h>  // the emulated one
 
+#include "hugectr_lite/trainer/evaluation/gpu_evaluation.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/gpu_evaluation.h"
 #include "hugectr_lite/trainer/run/resources.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/cuda_backends.h"

@@ -1,0 +1,32 @@
+#include "hugectr_lite/trainer/report/gpu_section.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+namespace hlite::trainer {
+
+using test::check_contains;
+
+TEST_CASE("a run without GPUs that report anything has no section of them") {
+  CHECK(gpu_section({}).empty());
+}
+
+TEST_CASE(
+    "a section of GPUs has a mean and a range for what each reported, and why it was slowed") {
+  const GpuEvent first{
+      .iter = 50,
+      .gpus = {{.device = 3, .watts = 310, .celsius = 61, .slowed_by = {"power <limit>"}},
+               {.device = 5, .watts = 200}}},
+      second{.iter = 100, .gpus = {{.device = 3}, {.device = 5, .watts = 100}}};
+  const std::string section = gpu_section({first, second});
+  check_contains(
+      section, {"Power, W", "Temperature, C",
+                "<tr><td>3</td><td>310 (310 to 310)</td><td>not reported</td><td>61 (61 to 61)</td>"
+                "<td class=\"words\">power &lt;limit&gt;</td></tr>",
+                "<tr><td>5</td><td>150 (100 to 200)</td><td>not reported</td><td>not reported</td>"
+                "<td class=\"words\">nothing</td></tr>"});
+  // A chart without data is left out.
+  CHECK(section.find("Clock, MHz") == std::string::npos);
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,225 @@
+#include "hugectr_lite/trainer/report/html_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/report/line_chart.h"
+#include "hugectr_lite/trainer/report/metrics_file.h"
+#include "hugectr_lite/trainer/report/step_verdict.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/small_config.h"
+#include "tests/support/temporary_directory.h"
+
+namespace hlite::trainer {
+namespace {
+
+using nlohmann::json;
+using test::check_contains;
+
+const std::string kEvil = R"(</script><img src="http://x/y" onerror='a&b'>)";
+
+std::string between(const std::string& text, const std::string& from, const std::string& to) {
+  const size_t begin = text.find(from);
+  REQUIRE(begin != std::string::npos);
+  const size_t end = text.find(to, begin + from.size());
+  REQUIRE(end != std::string::npos);
+  return text.substr(begin + from.size(), end - begin - from.size());
+}
+
+// A run that is recorded by the page and by a metrics file alike.
+struct RecordedRun {
+  test::TemporaryDirectory dir;
+  std::unique_ptr<config::TrainConfig> config = config::parse_train_config(
+      test::small_config(), "a<b>.json", {"solver.snapshot_prefix=" + kEvil});
+  std::string path = dir.path() + "/r.html", metrics = dir.path() + "/m.jsonl";
+  RunRecords records;
+
+  RecordedRun() {
+    records.add(std::make_unique<HtmlReport>(path, *config));
+    records.add(std::make_unique<MetricsFile>(metrics, false));
+    records.notify(&RunRecord::ready, ReadyEvent{.iter = 0, .last_iter = 30, .seed = 7});
+    for (int i = 1; i <= 3; ++i)
+      records.notify(&RunRecord::train,
+                     TrainEvent{10 * i, 0.7 / i, 0.6 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
+    records.notify(
+        &RunRecord::eval, int64_t{20},
+        EvalResult{.auc = 2.0 / 3, .loss = 0.61, .more = {{"GAUC", 0.6}, {"NDCG@3", {}}}});
+    records.notify(
+        &RunRecord::eval, int64_t{30},
+        EvalResult{.auc = std::nullopt, .loss = 0.6, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
+    records.notify(
+        &RunRecord::test, int64_t{30},
+        EvalResult{.auc = 0.71234, .loss = 0.6543, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
+  }
+  [[nodiscard]] std::string page() const { return test::read_text(path); }
+};
+
+}  // namespace
+
+TEST_CASE("the page has the metrics file's numbers") {
+  RecordedRun run;
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 30,
+                                                 .samples = 90,
+                                                 .seconds = 2,
+                                                 .samples_per_s = 45,
+                                                 .reason = EndReason::kMaxIter});
+  const json numbers = json::parse(
+      between(run.page(), R"(<script type="application/json" id="numbers">)", "</script>"));
+  json columns = json::object();
+  std::istringstream lines(test::read_text(run.metrics));
+  for (std::string line; std::getline(lines, line);) {
+    const json e = json::parse(line);
+    if (e["event"] == "end") continue;
+    for (const auto& [name, value] : e.items())
+      if (name != "event") columns[e["event"].get<std::string>()][name].push_back(value);
+  }
+  CHECK(columns["train"].size() == 6);
+  CHECK(columns["train"]["batch_loss"].size() == 3);
+  CHECK(columns["eval"]["ndcg@3"] == json({nullptr, 0.4}));
+  CHECK(numbers == columns);
+  check_contains(run.page(), {"0.66667", "iteration 20", "one class only", ">done<"});
+  check_contains(run.page(), {"<b>0.23333</b><span>last training loss"});
+  check_contains(run.page(), {"0.71234", "AUC of the test set", "0.65430", "loss of the test set",
+                              "<td>test set</td>"});
+}
+
+TEST_CASE("a rising evaluation loss is marked, with where it was lowest") {
+  RecordedRun run;
+  const auto page_after = [&](int64_t iter, double loss) {
+    run.records.notify(&RunRecord::eval, iter, EvalResult{.auc = 0.7, .loss = loss});
+    run.records.notify(&RunRecord::ended, EndEvent{.iter = iter});
+    return run.page();
+  };
+  CHECK(page_after(40, 0.601).find("evaluation loss rises") == std::string::npos);  // noise
+  check_contains(page_after(50, 0.72),
+                 {"The evaluation loss rises", "lowest after iteration 30 (0.60000)",
+                  "0.72000 after iteration 50", "AverageLoss"});
+}
+
+TEST_CASE("a page refers to nothing outside, and what it shows is text") {
+  RecordedRun run;
+  run.records.notify(&RunRecord::failed, "bad " + kEvil);
+  const std::string page = run.page();
+  for (const char* outside : {"<img", "http:", "https:", "src=", "@import", "url(", "onerror='"}) {
+    INFO(outside);
+    // In text the quotes and brackets of the same words are written otherwise.
+    std::string code = page;
+    for (size_t at; (at = code.find("src=&quot;http://x/y&quot;")) != std::string::npos;)
+      code.erase(at, 26);
+    for (size_t at; (at = code.find(R"(src=\&quot;http://x/y\&quot;)")) != std::string::npos;)
+      code.erase(at, 28);
+    CHECK(code.find(outside) == std::string::npos);
+  }
+  check_contains(page, {"failed", "&lt;/script&gt;&lt;img", "a&amp;b", "a&lt;b&gt;.json"});
+  CHECK(page.find("<script>") == std::string::npos);
+  CHECK(page.size() < 100'000);
+}
+
+TEST_CASE("a page is there from the start, and says how a run ended") {
+  RecordedRun run;
+  check_contains(run.page(), {"running"});
+  const auto ends = [&](EndReason reason) {
+    run.records.notify(&RunRecord::ended, EndEvent{.iter = 30, .reason = reason});
+    return run.page();
+  };
+  check_contains(ends(EndReason::kTarget), {"target reached"});
+  check_contains(ends(EndReason::kInterrupted), {"interrupted"});
+  const std::filesystem::path path = run.path;
+  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path()))
+    CHECK(!entry.path().filename().string().starts_with(path.filename().string() + "."));
+  const auto config = config::parse_train_config(test::small_config(), "c", {});
+  CHECK_THROWS_AS(HtmlReport(run.dir.path() + "/no/such/r.html", *config), FileError);
+}
+
+TEST_CASE("steps stand next to their lower bounds, with traffic by link") {
+  RecordedRun run;
+  StepsEvent steps{.iterations = 9, .steps = {}, .rates = {.flops = 1e9, .bytes = 1e8}};
+  steps.steps.push_back({.name = "fc<1>", .lane = "compute", .seconds = 0.002, .flops = 1.5e6});
+  steps.steps.push_back({.name = "emb.rows_exchange",
+                         .lane = "comm",
+                         .seconds = 0.001,
+                         .exchange = true,
+                         .sent = 2e6});
+  run.records.notify(&RunRecord::steps, steps);
+  run.records.notify(
+      &RunRecord::traffic,
+      std::string(R"({"steps":[{"step":"all_reduce","intra_bytes":1500000,"inter_bytes":250000,)"
+                  R"("intra_messages":2,"inter_messages":1}],"plain":{"intra_bytes":0,)"
+                  R"("inter_bytes":9000000,"intra_messages":0,"inter_messages":4}})"));
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 30, .reason = EndReason::kMaxIter});
+  check_contains(run.page(),
+                 {"fc&lt;1&gt;", "2.000", "1.500", "66.7 %", "Bound by matrix products",
+                  "2000.0 MB/s", "all_reduce", "<td>1.500</td><td>0.250</td>", "9.000"});
+}
+
+TEST_CASE("verdicts name what bounds a step and a run") {
+  const MachineRates rates{.flops = 1e9, .bytes = 1e8};
+  const StepTime products{.name = "p", .seconds = 1, .flops = 8e8, .bytes = 1e6},
+      memory{.name = "m", .seconds = 2, .flops = 1, .bytes = 8e7},
+      exchange{.name = "x", .seconds = 4, .exchange = true, .sent = 0},
+      tiny{.name = "t", .seconds = 1e-6, .bytes = 1};
+  CHECK(verdict_of(products, rates, 1).bound == StepBound::kProducts);
+  CHECK(verdict_of(products, rates, 1).lower_bound_seconds == Approx(0.8));
+  check_contains(verdict_of(products, rates, 1).words, {"close to"});
+  CHECK(verdict_of(memory, rates, 2).lower_bound_seconds == Approx(0.8));
+  check_contains(verdict_of(memory, rates, 2).words, {"half-way", "memory"});
+  check_contains(verdict_of(memory, MachineRates{1e9, 1e9}, 2).words, {"far from its lower bound"});
+  CHECK(verdict_of(tiny, rates, 2).words == "small");
+  CHECK(verdict_of(exchange, rates, 4).words == "waits for other ranks");
+  check_contains(verdict_of(std::vector{products, memory}, rates, 0).bound, {"memory: 67 %"});
+  check_contains(verdict_of(std::vector{products, memory, exchange}, rates, 0).bound,
+                 {"exchanges", "57 %"});
+  check_contains(verdict_of(std::vector{products}, rates, 0.5).bound, {"the data: 50 %"});
+  check_contains(verdict_of(std::vector<StepTime>{}, rates, 0).bound, {"nothing"});
+}
+
+TEST_CASE("a chart draws what is finite, and keeps spikes of long lines") {
+  ChartLine line{.name = "a"};
+  for (int i = 0; i < 100000; ++i) line.points.emplace_back(i, i == 54321 ? 50 : i % 2);
+  const std::string svg = svg_of({"t", "x", {line}});
+  CHECK(svg.size() < 40'000);
+  // The spike is the highest point: 6 % of the values' range below the top of 204 units from 14 on.
+  CHECK(svg.find(fmt::format(",{:.1f}", 14 + 204 * 3.0 / 56)) != std::string::npos);
+  const std::string gap =
+      svg_of({"t", "x", {{.name = "a", .points = {{0, 1}, {1, NAN}, {2, 3}, {3, 4}}}}});
+  const std::string path = between(gap, "d=\"", "\"");
+  CHECK(std::count(path.begin(), path.end(), 'M') == 2);
+  CHECK(std::count(path.begin(), path.end(), 'L') == 1);
+  CHECK(path.find("nan") == std::string::npos);
+  check_contains(svg_of({"t", "x", {{.name = "a"}}}), {"nothing yet"});
+  for (const double one : {0.0, -3.0, 1e12})
+    check_contains(svg_of({"t", "x", {{.name = "a", .points = {{5, one}}}}}), {"<path"});
+}
+
+TEST_CASE("energy and clock are read where the system has them") {
+  test::TemporaryDirectory root;
+  const PowerMeter nothing(root.path());
+  CHECK(!nothing.watts());
+  CHECK(!nothing.megahertz());
+  CHECK(nothing.processor().empty());
+  namespace fs = std::filesystem;
+  const auto put = [&](const std::string& file, const std::string& text) {
+    fs::create_directories(fs::path(root.path() + file).parent_path());
+    std::ofstream(root.path() + file) << text;
+  };
+  put("/proc/cpuinfo",
+      "model name\t: A 1\ncpu MHz\t\t: 1000.5\nmodel name\t: A 1\ncpu MHz\t\t: 2000.5\n");
+  put("/sys/class/powercap/intel-rapl:0/energy_uj", "1000000\n");
+  put("/sys/class/powercap/intel-rapl:0:0/energy_uj", "7\n");  // a part of the package
+  put("/sys/class/powercap/intel-rapl:1/energy_uj", "0\n");
+  const PowerMeter meter(root.path());
+  CHECK(meter.processor() == "A 1");
+  CHECK(*meter.megahertz() == Approx(1500.5));
+  put("/sys/class/powercap/intel-rapl:1/energy_uj", "5000000\n");
+  CHECK(meter.watts().value() > 0);
+  put("/sys/class/powercap/intel-rapl:0/energy_uj", "0\n");  // run over
+  put("/sys/class/powercap/intel-rapl:1/energy_uj", "0\n");
+  CHECK(!meter.watts());
+}
+
+}  // namespace hlite::trainer
