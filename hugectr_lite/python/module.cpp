@@ -36,6 +36,7 @@
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/report/event_numbers.h"
+#include "hugectr_lite/trainer/report/page.h"
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
 #include "hugectr_lite/trainer/tune/tuning.h"
@@ -655,6 +656,9 @@ PYBIND11_MODULE(_native, module) {
   define_trainer(module);
   define_prediction(module);
   define_prepared_data(module);
+  module.def("html_page", [](const std::string& page) {
+    return trainer::html_page(trainer::Json::parse(page));
+  });
 }
 
 }  // namespace hlite::python

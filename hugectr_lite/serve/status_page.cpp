@@ -5,32 +5,19 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/shell_word.h"
-#include "hugectr_lite/trainer/report/html_style.h"
-#include "hugectr_lite/trainer/report/line_chart.h"
+#include "hugectr_lite/trainer/report/page.h"
 
 namespace hlite::serve {
 
-using trainer::html_escaped;
+using trainer::Json;
 
 namespace {
 
-// In addition to the style of reports.
-constexpr const char* kStyle = R"css(
-section .charts{margin:12px 0}
-section svg{height:7em}svg path{vector-effect:non-scaling-stroke}
-section th,section td{text-align:left}
-section pre{border:1px solid var(--line);border-radius:6px;padding:8px 12px;margin-bottom:12px}
-)css";
-
-constexpr const char* kScript = R"html(<script>
-'use strict';
+constexpr const char* kScript = R"js(
 const POINTS = 180, state = {};
-for (const pre of document.querySelectorAll('pre'))
-  pre.textContent = pre.textContent.replace(/http:\/\/[^\/]+/, location.origin);
 // Values of a metric of a model, by bucket where it is a histogram.
 function values(text, metric, model) {
   const found = {}, name = model.replaceAll('.', '\\.');
@@ -50,19 +37,12 @@ function quantile(before, after, q) {
   }
   return 1e3 * low;
 }
-function draw(figure, lines) {
-  const most = Math.max(1e-9, ...lines.flat().filter(Number.isFinite));  // NaN: no requests
-  figure.querySelectorAll('path').forEach((path, i) => {
-    let pen = 'M';
-    path.setAttribute('d', lines[i].map((y, x) => {
-      if (!Number.isFinite(y)) { pen = 'M'; return ''; }
-      const step = `${pen}${300 * (x + POINTS - lines[i].length) / (POINTS - 1)} ${98 - 94 * y / most}`;
-      pen = 'L';
-      return step;
-    }).join(''));
-    const last = lines[i].findLast(Number.isFinite);
-    figure.querySelectorAll('output')[i].textContent = last === undefined ? '-' : last.toPrecision(3);
-  });
+// `series`: {name: values, one a second}
+function draw(figure, title, series) {
+  const names = Object.keys(series), last = name => (series[name].findLast(Number.isFinite) ?? NaN).toPrecision(3);
+  if (names.length === 1) title += `: ${last(title)}`;
+  figure.replaceWith(chart({title, x: 'seconds', zero: true, lines: names.map(name => ({
+    name, note: last(name), points: series[name].map((y, i, all) => [i + 1 - all.length, y])}))}));
 }
 async function look() {
   try {
@@ -77,8 +57,8 @@ async function look() {
         seen.p99.push(quantile(seen.buckets, buckets, .99));
         for (const line of [seen.rate, seen.p50, seen.p99]) if (line.length > POINTS) line.shift();
         const [rates, latencies] = section.querySelectorAll('figure');
-        draw(rates, [seen.rate]);
-        draw(latencies, [seen.p50, seen.p99]);
+        draw(rates, 'requests/s', {'requests/s': seen.rate});
+        draw(latencies, 'latency in ms', {p50: seen.p50, p99: seen.p99});
       }
       Object.assign(seen, {now, requests, buckets});
       const {versions, parameters} = await (await fetch('v2/models/' + model)).json();
@@ -89,17 +69,12 @@ async function look() {
     setTimeout(look, 1000);
   }
 }
-look();
-</script></main></body></html>
-)html";
-
-constexpr const char* kFigures =
-    R"html(<div class="charts"><figure><figcaption><span>requests/s: <output>-</output></span></figcaption>
-<svg viewBox="0 0 300 100" preserveAspectRatio="none"><path class="s0"/></svg></figure>
-<figure><figcaption>latency in ms: <span class="key">p50 <output>-</output></span>
-<span class="key s1">p99 <output>-</output></span></figcaption>
-<svg viewBox="0 0 300 100" preserveAspectRatio="none"><path class="s0"/><path class="s1"/></svg></figure></div>
-)html";
+document.addEventListener('DOMContentLoaded', () => {
+  for (const pre of document.querySelectorAll('pre'))
+    pre.textContent = pre.textContent.replace(/http:\/\/[^\/]+/, location.origin);
+  look();
+});
+)js";
 
 // One sample of zeros, which every model takes.
 std::string example_request(const ModelDescription& model) {
@@ -121,17 +96,18 @@ std::string line_as_word(const std::string& line) {
   return "\"$(printf %b " + shell_quoted(escaped) + ")\"";
 }
 
-std::string curl_text(const ModelDescription& model, const std::string& url,
-                      const std::string& header) {
-  if (model.example_line.empty()) return {};
-  const std::string columns =
-      model.example_names.empty()
-          ? ""
-          : fmt::format(" of the columns <code>{}</code>", html_escaped(model.example_names));
-  return fmt::format(
-      "<p>A line{}, as the training file has them, without the label. Its texts are some of their columns', "
-      "its numbers means:</p>\n<pre>curl {}/text{} --data-raw {}</pre>\n",
-      columns, url, header, html_escaped(line_as_word(model.example_line)));
+void add_curl(Json& section, const ModelDescription& model, const std::string& url,
+              const std::string& header) {
+  if (model.example_line.empty()) return;
+  Json text = {"p", "A line"};
+  if (!model.example_names.empty())
+    text.insert(text.end(), {" of the columns ", {"code", model.example_names}});
+  text.push_back(
+      ", as the training file has them, without the label. Its texts are some of their "
+      "columns', its numbers means:");
+  section.push_back(text);
+  section.push_back({"pre", fmt::format("curl {}/text{} --data-raw {}", url, header,
+                                        line_as_word(model.example_line))});
 }
 
 // A client may send anything as its Host; what goes into a command must be an address.
@@ -140,44 +116,44 @@ std::string checked_host(const std::string& host) {
   return !host.empty() && std::all_of(host.begin(), host.end(), fits) ? host : "localhost:8080";
 }
 
-std::string tensor_rows(const ModelDescription& model) {
-  std::string rows;
+Json tensor_table(const ModelDescription& model) {
+  Json rows = Json::array();
   const auto add = [&](const TensorSpec& spec, const char* way) {
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>[{}]</td></tr>\n", way, spec.name,
-                        name_of(spec.type), fmt::join(spec.shape, ", "));
+    rows.push_back(
+        {way, spec.name, name_of(spec.type), fmt::format("[{}]", fmt::join(spec.shape, ", "))});
   };
   for (const TensorSpec& spec : model.inputs) add(spec, "input");
   for (const TensorSpec& spec : model.outputs) add(spec, "output");
-  return rows;
+  return {"table", {"", "tensor", "datatype", "shape"}, rows, {1, 2, 3}};
 }
 
 }  // namespace
 
 std::string status_page(std::span<const StatusEntry> models, const std::string& host, bool token) {
-  std::string page = trainer::page_head("hugectr_lite serve", kStyle);
-  page += fmt::format(
-      "<h1>hugectr_lite serve</h1>\n<p class=\"soft\">Version {}; <a href=\"metrics\">metrics</a>"
-      "</p>\n",
-      kVersion);
+  Json body = Json::array(
+      {Json{"h1", "hugectr_lite serve"}, Json{"p.soft",
+                                              fmt::format("Version {}; ", kVersion),
+                                              {"a", {{"href", "metrics"}}, "metrics"}}});
   const char* const header = token ? " -H \"Authorization: Bearer $TOKEN\"" : "";
   for (const auto& [model, error] : models) {
+    Json section = trainer::section(model.name.c_str());
     if (!error.empty()) {
-      page +=
-          fmt::format("<section><h2>{}</h2>\n<p class=\"state bad\">not served: {}</p></section>\n",
-                      model.name, html_escaped(error));
-      continue;
+      section.push_back({"p.state.bad", "not served: " + error});
+    } else {
+      const std::string url = fmt::format("http://{}/v2/models/{}", checked_host(host), model.name);
+      section.insert(section.end(),
+                     {{{"id", model.name}},
+                      {"p.soft", "Version ", {"output", model.versions.at(0)}},
+                      {"div.charts", Json::array({"figure"}), Json::array({"figure"})},
+                      tensor_table(model)});
+      add_curl(section, model, url, header);
+      section.push_back({"p", "One sample of zeros:"});
+      section.push_back(
+          {"pre", fmt::format("curl {}/infer{} -d '{}'", url, header, example_request(model))});
     }
-    const std::string url = fmt::format("http://{}/v2/models/{}", checked_host(host), model.name);
-    page += fmt::format(
-        "<section id=\"{0}\"><h2>{0}</h2>\n"
-        "<p class=\"soft\">Version <output>{1}</output></p>\n{2}"
-        "<div class=\"wide\"><table><tr><th></th><th>tensor</th><th>datatype</th><th>shape</th></tr>\n"
-        "{3}</table></div>\n{4}<p>One sample of zeros:</p>\n<pre>curl {5}/infer{6} -d "
-        "'{7}'</pre></section>\n",
-        model.name, model.versions.at(0), kFigures, tensor_rows(model),
-        curl_text(model, url, header), url, header, html_escaped(example_request(model)));
+    body.push_back(section);
   }
-  return page + kScript;
+  return trainer::html_page({{"title", "hugectr_lite serve"}, {"body", body}}, kScript);
 }
 
 }  // namespace hlite::serve

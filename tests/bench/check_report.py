@@ -125,7 +125,7 @@ def check_page(chromium, out, events, problems):
             print(f"{look}: {width} x {height}, {wide} wide, on {ground}")
             if look == "light":
                 check_curves(page.evaluate(READ_CHARTS), events, problems)
-                check_numbers(json.loads(page.text_content("#numbers")), events, problems)
+                check_numbers(json.loads(page.text_content("#page"))["numbers"], events, problems)
                 page.pdf(path=f"{out}/printed.pdf")
             page.close()
         browser.close()

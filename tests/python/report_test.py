@@ -2,7 +2,6 @@
 """The numbers of hugectr_lite.report against scikit-learn and definitions, and the page. Run by ctest where tools/setup.sh has
 fetched scikit-learn; HLITE_TRAIN, HLITE_PREDICT and HLITE_CSV_PREP name the programs."""
 import csv
-import html.parser
 import json
 import os
 import subprocess
@@ -17,6 +16,9 @@ from sklearn.calibration import calibration_curve
 
 import hugectr_lite as hl
 from hugectr_lite import report, score_metrics
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+from pages import HAS_NODE, content, drawn, nodes  # noqa: E402
 
 
 def samples(n, seed, ties=False):
@@ -85,30 +87,6 @@ class MetricsTest(unittest.TestCase):
             best = label[order[:round(99.7 * tenth)]]
             self.assertAlmostEqual(value, best.mean() / label.mean(), places=12)
             self.assertAlmostEqual(share, len(best) / 997, places=12)
-
-
-class Page(html.parser.HTMLParser):
-    OPEN = ("meta", "br")
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.names, self.links, self.text = [], [], [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.names.append(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href")]
-        if tag not in self.OPEN:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.names.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag, tag
-
-    def handle_data(self, data):
-        self.text.append(data)
 
 
 class ReportTest(unittest.TestCase):
@@ -203,14 +181,19 @@ class ReportTest(unittest.TestCase):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         with open("r.html", encoding="utf-8") as file:
             text = file.read()
-        page = Page(text)
-        self.assertEqual((page.open, page.links), ([], []))
-        self.assertNotIn("http", text)
-        self.assertIn("prefers-color-scheme: dark", text)
-        self.assertGreaterEqual(page.names.count("svg"), 5 + 4)
+        page = content(text)
+        self.assertEqual(page["title"], "model on lines.csv")
+        self.assertEqual([chart[1]["title"] for chart in nodes(page, "chart")], ["ROC", "Precision and recall", "Calibration", "Lift"])
+        self.assertEqual(len(nodes(page, "bar")), 3 + 4)
         for words in ("a <b>", 'say "c", d', "(missing)", "Permutation importance", "1,000"):
-            self.assertIn(words, page.text)
-        self.assertNotIn("nan", text.replace("dominant", ""))
+            self.assertIn(json.dumps(words), json.dumps(page))
+        self.assertNotIn("<b>", text[text.index('id="page"'):])
+        self.assertNotIn("NaN", json.dumps(page))
+        if HAS_NODE:
+            main, title = drawn("r.html")
+            self.assertEqual(title, page["title"])
+            self.assertEqual((main.count("<circle"), main.count("nothing yet")), (len(nodes(page, "chart")[2][1]["lines"][1]["points"]), 0))
+            self.assertIn("<td>a &lt;b></td>", main)
 
     def predict(self, *arguments, **environment):
         return subprocess.run([os.environ["HLITE_PREDICT"], "--model", "model", "--input", "lines.csv", "--out", "s.csv", *arguments],

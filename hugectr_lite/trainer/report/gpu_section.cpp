@@ -1,11 +1,9 @@
-#include "hugectr_lite/trainer/report/gpu_section.h"
+#include "hugectr_lite/trainer/run/gpu_section.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
-
-#include "hugectr_lite/trainer/report/line_chart.h"
 
 namespace hlite::trainer {
 namespace {
@@ -29,21 +27,24 @@ struct OverRun {
   }
 };
 
-std::string chart_of(const std::vector<GpuEvent>& events, const char* title, StateMember value) {
-  std::vector<ChartLine> lines;
+void add_chart(Json& charts, const std::vector<GpuEvent>& events, const char* title,
+               StateMember value) {
+  Json lines = Json::array();
   bool any = false;
   for (size_t g = 0; g < events.front().gpus.size(); ++g) {
-    lines.push_back({.name = fmt::format("GPU {}", events.front().gpus[g].device)});
+    Json points = Json::array();
     for (const GpuEvent& e : events)
-      if (const auto& x = e.gpus[g].*value) {
-        lines.back().points.emplace_back(static_cast<double>(e.iter), *x);
-        any = true;
-      }
+      if (const auto& x = e.gpus[g].*value) points.push_back({e.iter, *x});
+    any = any || !points.empty();
+    lines.push_back({{"name", fmt::format("GPU {}", events.front().gpus[g].device)},
+                     {"points", std::move(points)}});
   }
-  return any ? svg_of({title, "iteration", std::move(lines), true}) : "";
+  if (any)
+    charts.push_back(
+        {"chart", {{"title", title}, {"x", "iteration"}, {"zero", true}, {"lines", lines}}});
 }
 
-std::string row_of_gpu(const std::vector<GpuEvent>& events, size_t g) {
+Json row_of_gpu(const std::vector<GpuEvent>& events, size_t g) {
   OverRun watts, clock, heat;
   std::set<std::string> slowed;
   for (const GpuEvent& e : events) {
@@ -53,26 +54,22 @@ std::string row_of_gpu(const std::vector<GpuEvent>& events, size_t g) {
     heat.add(gpu.celsius);
     slowed.insert(gpu.slowed_by.begin(), gpu.slowed_by.end());
   }
-  return fmt::format(
-      "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"words\">{}</td></tr>\n",
-      events.front().gpus[g].device, watts.text(), clock.text(), heat.text(),
-      slowed.empty() ? "nothing" : html_escaped(fmt::format("{}", fmt::join(slowed, ", "))));
+  return {events.front().gpus[g].device, watts.text(), clock.text(), heat.text(),
+          slowed.empty() ? "nothing" : fmt::format("{}", fmt::join(slowed, ", "))};
 }
 
 }  // namespace
 
-std::string gpu_section(const std::vector<GpuEvent>& events) {
+Json gpu_section(const std::vector<GpuEvent>& events) {
   if (events.empty()) return "";
-  std::string rows;
-  for (size_t g = 0; g < events.front().gpus.size(); ++g) rows += row_of_gpu(events, g);
-  return "<div class=\"charts\">\n" + chart_of(events, "Power, W", &GpuState::watts) +
-         chart_of(events, "Clock, MHz", &GpuState::sm_mhz) +
-         chart_of(events, "Temperature, C", &GpuState::celsius) +
-         "</div>\n<p class=\"soft\">At the moments of the lines shown: mean, and least to "
-         "most.</p>\n"
-         "<div class=\"wide\"><table>\n<tr><th>GPU</th><th>W</th><th>MHz</th><th>C</th>"
-         "<th class=\"left\">slowed by</th></tr>\n" +
-         rows + "</table></div>\n";
+  Json charts = {"div.charts"}, rows = Json::array();
+  add_chart(charts, events, "Power, W", &GpuState::watts);
+  add_chart(charts, events, "Clock, MHz", &GpuState::sm_mhz);
+  add_chart(charts, events, "Temperature, C", &GpuState::celsius);
+  for (size_t g = 0; g < events.front().gpus.size(); ++g) rows.push_back(row_of_gpu(events, g));
+  return section("GPUs", charts,
+                 Json{"p.soft", "At the moments of the lines shown: mean, and least to most."},
+                 Json{"table", {"GPU", "W", "MHz", "C", "slowed by"}, rows, {4}});
 }
 
 }  // namespace hlite::trainer

@@ -1,6 +1,5 @@
-// A run as one HTML page that needs nothing but itself: no network, no scripts, light or dark as
-// the reader's system is, fit for a phone and for paper. It is written anew while the run goes on,
-// each time whole or not at all, so one of a run that was killed says how far that came.
+// A run as one HTML page (page.h). It is written anew while the run goes on, each time whole or not
+// at all, so one of a run that was killed says how far that came.
 #pragma once
 
 #include <string>
@@ -8,6 +7,7 @@
 
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/stopwatch.h"
+#include "hugectr_lite/trainer/report/page.h"
 #include "hugectr_lite/trainer/report/power_meter.h"
 #include "hugectr_lite/trainer/report/run_record.h"
 
@@ -37,17 +37,18 @@ class HtmlReport final : public RunRecord {
   };
   void write();
   [[nodiscard]] std::string page() const;
-  [[nodiscard]] std::string head() const;
-  [[nodiscard]] std::string tiles() const;
-  [[nodiscard]] std::string charts() const;
-  [[nodiscard]] std::string rising_loss() const;
-  [[nodiscard]] std::string step_section() const;
-  [[nodiscard]] std::string traffic_section() const;
-  [[nodiscard]] std::string tables_section() const;
-  [[nodiscard]] std::string vocabulary_section() const;
-  [[nodiscard]] std::string evaluation_section() const;
-  [[nodiscard]] std::string machine_section() const;
-  [[nodiscard]] std::string numbers() const;
+  // Nodes of the page; "" where there is nothing to show.
+  [[nodiscard]] Json head() const;
+  [[nodiscard]] Json tiles() const;
+  [[nodiscard]] Json charts() const;
+  [[nodiscard]] Json rising_loss() const;
+  [[nodiscard]] Json step_section() const;
+  [[nodiscard]] Json traffic_section() const;
+  [[nodiscard]] Json tables_section() const;
+  [[nodiscard]] Json vocabulary_section() const;
+  [[nodiscard]] Json evaluation_section() const;
+  [[nodiscard]] Json machine_section() const;
+  [[nodiscard]] Json numbers() const;
   [[nodiscard]] double wait_share() const;
 
   const std::string path_;

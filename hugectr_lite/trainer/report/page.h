@@ -1,0 +1,27 @@
+// Pages of HTML that need nothing but themselves: of a run (html_report.h), of scores (the Python
+// package's report.py) and of `serve` (serve/status_page.h). Their one template, page.html, holds
+// style and script; the script draws the JSON that a page carries, and makes text of every string.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace hlite::trainer {
+
+using Json = nlohmann::json;
+
+// `page`: {"title": text, "body": [node...], "numbers": {...}}. A node is a text, an element as
+// ["p.soft", node...] (tag and classes; {"id": "x"} among the nodes sets a property), or one of
+// ["tiles", [value, name]...], ["table", [name...], [row...], [columns of text]],
+// ["bar", {fill, rest, low, high, mark}], ["chart", {...}, node...]; page.html says more. `script`:
+// further JavaScript.
+std::string html_page(const Json& page, std::string_view script = {});
+
+// {"section", {"h2", title}, part...}
+template <typename... Parts>
+Json section(const char* title, Parts&&... parts) {
+  return {"section", {"h2", title}, std::forward<Parts>(parts)...};
+}
+
+}  // namespace hlite::trainer
