@@ -26,29 +26,14 @@ std::string python_program(const fs::path& programs) {
   return fs::exists(extra_columns, error) ? extra_columns.string() : "python3";
 }
 
-// The environment with the build folder's Python package, which lies next to its programs, on
-// PYTHONPATH.
-std::vector<std::string> environment_with(const fs::path& programs) {
-  std::vector<std::string> variables;
+// Puts the build folder's Python package, which lies next to its programs, on PYTHONPATH.
+void find_package(const fs::path& programs) {
   const fs::path package = programs.parent_path() / "python";
   std::error_code error;
-  const bool is_build = fs::exists(package / "hugectr_lite", error);
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    if (!is_build || std::strncmp(*variable, "PYTHONPATH=", 11) != 0)
-      variables.emplace_back(*variable);
-  if (is_build) {
-    const char* const before = std::getenv("PYTHONPATH");
-    variables.push_back("PYTHONPATH=" + package.string() +
-                        (before != nullptr && *before != 0 ? std::string(":") + before : ""));
-  }
-  return variables;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  for (std::string& text : texts) list.push_back(text.data());
-  list.push_back(nullptr);
-  return list;
+  if (!fs::exists(package / "hugectr_lite", error)) return;
+  const char* const before = std::getenv("PYTHONPATH");
+  const bool any = before != nullptr && *before != 0;
+  setenv("PYTHONPATH", any ? (package.string() + ":" + before).c_str() : package.c_str(), 1);
 }
 
 }  // namespace
@@ -83,10 +68,12 @@ void write_report(const PredictionOptions& options, const std::string& file) {
     command.insert(
         command.end(),
         {"--device", *options.run.device == config::DeviceChoice::kCpu ? "cpu" : "cuda"});
-  std::vector<std::string> environment = environment_with(programs);
+  std::vector<char*> words;
+  for (std::string& word : command) words.push_back(word.data());
+  words.push_back(nullptr);
+  find_package(programs);
   pid_t child = 0;
-  const int failed = posix_spawnp(&child, python.c_str(), nullptr, nullptr,
-                                  pointers(command).data(), pointers(environment).data());
+  const int failed = posix_spawnp(&child, python.c_str(), nullptr, nullptr, words.data(), environ);
   if (failed != 0)
     raise<ConfigError>(
         "--report: cannot start {}, which makes the page: {} (HLITE_PYTHON names another one)",

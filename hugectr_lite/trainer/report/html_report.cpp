@@ -41,25 +41,12 @@ Json step_table(const Json& rows) {
           {1, 5, 6}};
 }
 
-// A list for each name of the metrics file: {"iter":[10,20],"loss":[0.5,0.4],...}. A line that lacks
-// a name, as replaced_share where no key was replaced, has null.
-class Columns {
- public:
-  void add(int64_t iter, const std::vector<NamedNumber>& numbers) {
-    const size_t lines = columns_["iter"].size();
-    columns_["iter"].emplace_back(iter);
-    for (const NamedNumber& number : numbers) {
-      Json::array_t& column = columns_[number.name];
-      column.resize(lines);
-      column.push_back(number.value ? Json(*number.value) : Json());
-    }
-    for (auto& [name, column] : columns_) column.resize(lines + 1);
-  }
-  [[nodiscard]] Json json() const { return columns_; }
-
- private:
-  std::map<std::string, Json::array_t> columns_ = {{"iter", {}}};
-};
+// {"iter": 10, "loss": 0.5, ...}: the names of the metrics file, with null for what does not exist.
+Json numbers_line(int64_t iter, const std::vector<NamedNumber>& numbers) {
+  Json line = {{"iter", iter}};
+  for (const auto& [name, value] : numbers) line[name] = value ? Json(*value) : Json();
+  return line;
+}
 
 }  // namespace
 
@@ -164,23 +151,25 @@ Json HtmlReport::tiles() const {
   return tiles;
 }
 
-// The curves are columns of numbers().
+// The curves are of numbers().
 Json HtmlReport::charts() const {
-  const auto chart = [](const char* title, bool zero, const Json& lines) -> Json {
-    return {"chart", {{"title", title}, {"x", "iteration"}, {"zero", zero}, {"lines", lines}}};
+  Json charts = {"div.charts"};
+  const auto add = [&](const char* title, bool zero, const Json& lines) {
+    charts.push_back(
+        {"chart", {{"title", title}, {"x", "iteration"}, {"zero", zero}, {"lines", lines}}});
   };
-  const Json loss = {{"name", "training"}, {"of", "train"}, {"y", "loss"}},
-             eval_loss = {{"name", "evaluation"}, {"of", "eval"}, {"y", "loss"}, {"kind", "marks"}},
-             auc = {{"name", "AUC"}, {"of", "eval"}, {"y", "auc"}, {"kind", "marks"}},
-             rate = {{"name", "samples/s"}, {"of", "train"}, {"y", "samples_per_s"}},
-             wait = {{"name", "waiting, %"}, {"of", "train"}, {"y", "wait_share"}, {"times", 100}},
-             lr = {{"name", "learning rate"}, {"of", "train"}, {"y", "lr"}};
-  return {"div.charts",
-          chart("Loss", false, Json::array({loss, eval_loss})),
-          chart("AUC", false, Json::array({auc})),
-          chart("Throughput, samples/s", true, Json::array({rate})),
-          chart("Waiting for data, % of the time", true, Json::array({wait})),
-          chart("Learning rate", true, Json::array({lr}))};
+  const auto line = [](const char* name, const char* of, const char* y, int times = 1) {
+    return Json{{"name", name}, {"of", of}, {"y", y}, {"times", times}};
+  };
+  Json eval_loss = line("evaluation", "eval", "loss"), auc = line("AUC", "eval", "auc");
+  eval_loss["kind"] = auc["kind"] = "marks";
+  add("Loss", false, {line("training", "train", "loss"), eval_loss});
+  add("AUC", false, Json::array({auc}));
+  add("Throughput, samples/s", true, Json::array({line("samples/s", "train", "samples_per_s")}));
+  add("Waiting for data, % of the time", true,
+      Json::array({line("waiting, %", "train", "wait_share", 100)}));
+  add("Learning rate", true, Json::array({line("learning rate", "train", "lr")}));
+  return charts;
 }
 
 // A loss that rises while training goes on means that the model learns its samples by heart.
@@ -350,13 +339,11 @@ Json HtmlReport::machine_section() const {
 }
 
 Json HtmlReport::numbers() const {
-  Columns train, eval, test;
-  for (const TrainEvent& e : train_) train.add(e.iter, numbers_of(e));
-  for (const Evaluation& e : evals_) eval.add(e.iter, numbers_of(e.result));
-  for (const Evaluation& e : tests_) test.add(e.iter, numbers_of(e.result));
-  Json numbers = {{"train", train.json()}, {"eval", eval.json()}};
-  if (!tests_.empty()) numbers["test"] = test.json();
-  return numbers;
+  Json train = Json::array(), eval = Json::array(), test = Json::array();
+  for (const TrainEvent& e : train_) train.push_back(numbers_line(e.iter, numbers_of(e)));
+  for (const Evaluation& e : evals_) eval.push_back(numbers_line(e.iter, numbers_of(e.result)));
+  for (const Evaluation& e : tests_) test.push_back(numbers_line(e.iter, numbers_of(e.result)));
+  return {{"train", train}, {"eval", eval}, {"test", test}};
 }
 
 std::string HtmlReport::page() const {

@@ -11,7 +11,7 @@ namespace hlite::trainer {
 
 using Json = nlohmann::json;
 
-// `page`: {"title": text, "body": [node...], "numbers": {...}}. A node is a text, an element as
+// `page`: {"title": text, "body": [node...], "numbers": {name: [{"iter": 1, ...}...]}}. A node is a text, an element as
 // ["p.soft", node...] (tag and classes; {"id": "x"} among the nodes sets a property), or one of
 // ["tiles", [value, name]...], ["table", [name...], [row...], [columns of text]],
 // ["bar", {fill, rest, low, high, mark}], ["chart", {...}, node...]; page.html says more. `script`:

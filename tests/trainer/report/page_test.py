@@ -88,7 +88,7 @@ class PageTest(unittest.TestCase):
             self.assertNotIn("NaN", main)
 
     def test_lines_are_columns_of_the_numbers_or_points(self):
-        numbers = {"train": {"iter": [10, 20], "share": [0.25, None]}, "eval": {"iter": []}}
+        numbers = {"train": [{"iter": 10, "share": 0.25}, {"iter": 20, "share": None}, {"iter": 30}], "eval": []}
         main = self.drawing(["chart", {"title": "a", "x": "iteration", "lines": [
             {"name": "b", "of": "train", "y": "share", "times": 100}, {"name": "c", "of": "eval", "y": "auc", "kind": "marks"},
             {"kind": "dash", "points": [[10, 20], [20, 20]]}]}], numbers=numbers)
