@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::config {
 namespace {
@@ -13,15 +12,15 @@ constexpr int64_t kMaxEvaluations = std::numeric_limits<int32_t>::max();
 
 void declare_watch(Block& s, const EvaluationConfig& evaluation, WatchConfig& watch) {
   std::vector<std::string> names = {kAuc, kAverageLoss, kAucMinusLoss};
-  for (const EvalMetric& metric : evaluation.metrics)
-    if (is_grouped(metric)) names.push_back(metric.name);
+  for (const metrics::Metric& metric : evaluation.metrics)
+    if (metrics::watchable(*metric.rule)) names.push_back(metric.name);
   s.value(
       "monitor",
       {choice_text(names),
-       R"("type":"string","pattern":)"
-       R"("^(AUC|AverageLoss|AUC-AverageLoss|GAUC|(NDCG|HitRate)@[1-9][0-9]*)$")"},
-      "The metric; one of `eval_metrics` that is taken per group is possible too. While it does "
-      "not exist, as the AUC of one class, `AverageLoss` is watched.",
+       fmt::format(R"("type":"string","pattern":"^(AUC|AverageLoss|AUC-AverageLoss|{})$")",
+                   metrics::names_pattern(metrics::watchable))},
+      "The metric; one of `eval_metrics` is possible too, where higher or lower is better. While "
+      "it does not exist, as the AUC of one class, `AverageLoss` is watched.",
       otherwise("`\"AUC\"`"),
       [&](const JsonNode& node) { watch.monitor = to_choice(node, names); });
   s.integer("patience", &watch.patience, {1, kMaxEvaluations},
@@ -32,29 +31,23 @@ void declare_watch(Block& s, const EvaluationConfig& evaluation, WatchConfig& wa
 
 }  // namespace
 
-std::optional<EvalMetric> eval_metric(const std::string& name) {
-  if (name == "Calibration") return EvalMetric{MetricKind::kCalibration, 0, name};
-  if (name == "GAUC") return EvalMetric{MetricKind::kGroupAuc, 0, name};
-  const size_t at = name.find('@');
-  if (at == std::string::npos) return std::nullopt;
-  const auto k = parse_number<int64_t>(std::string_view(name).substr(at + 1));
-  if (!k || *k < 1) return std::nullopt;
-  const std::string kind = name.substr(0, at);
-  if (kind == "NDCG") return EvalMetric{MetricKind::kNdcg, *k, name};
-  if (kind == "HitRate") return EvalMetric{MetricKind::kHitRate, *k, name};
-  return std::nullopt;
+bool WatchConfig::rises() const {
+  const auto metric = metrics::find(monitor);
+  return metric ? metric->rule->better == metrics::Better::kHigher : monitor != kAverageLoss;
 }
 
 void declare(Block& s, EvaluationConfig& evaluation, bool evaluates) {
   const auto grouped =
-      std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(), is_grouped);
+      std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(), metrics::is_grouped);
   const bool none = grouped == evaluation.metrics.end();
-  s.integer("eval_group_slot", &evaluation.group_slot, {.min = 0},
-            "Extension: samples with the same first key in this slot are a group, for `GAUC`, "
-            "`NDCG@k` and `HitRate@k`.");
+  s.integer(
+      "eval_group_slot", &evaluation.group_slot, {.min = 0},
+      fmt::format("Extension: samples with the same first key in this slot are a group, for {}.",
+                  metrics::names_text(metrics::grouped, "`", "and"))
+          .c_str());
   if (evaluation.group_slot && none)
-    s.refuse("eval_group_slot",
-             "GAUC, NDCG@k or HitRate@k in eval_metrics is required with eval_group_slot");
+    s.refuse("eval_group_slot", metrics::names_text(metrics::grouped, "") +
+                                    " in eval_metrics is required with eval_group_slot");
   if (!none && !s.has("eval_group_slot"))
     s.refuse(
         "eval_metrics",

@@ -67,10 +67,10 @@ constexpr const char* kModelFiles =
     "HugeCTR's weights to start from, without effect if there is no such file. One that is there "
     "is refused: `tools/hugectr_model.py` makes a safetensors file of it for `--init`.";
 
-constexpr const char* kMetrics =
-    "\"AUC\", \"AUC:x\" with x in [0, 1], \"AverageLoss\", \"Calibration\", \"GAUC\", \"NDCG@k\" "
-    "or "
-    "\"HitRate@k\" with an integer k >= 1";
+std::string metric_names() {
+  return fmt::format(R"("AUC", "AUC:x" with x in [0, 1], "AverageLoss", {} with an integer k >= 1)",
+                     metrics::names_text(metrics::any));
+}
 
 const Choices<DeviceChoice> kDevices{
     {"auto", DeviceChoice::kAuto}, {"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}};
@@ -105,16 +105,17 @@ std::vector<std::vector<int>> parse_gpu(const JsonNode& gpu) {
 }
 
 void parse_metric(const JsonNode& node, SolverConfig& solver) {
-  if (node.kind() != JsonNode::Kind::kString) fail_expected(node, kMetrics);
+  if (node.kind() != JsonNode::Kind::kString) fail_expected(node, metric_names());
   const std::string& metric = node.string();
   const std::string name = metric.substr(0, metric.find(':'));
   if (name == "HitRate" || name == "NDCG" || name == "SMAPE")
-    fail_at(node, fmt::format("\"{}\" is known but not supported; expected {}", name, kMetrics));
-  if (auto more = eval_metric(metric)) {
-    auto& metrics = solver.evaluation.metrics;
-    for (const EvalMetric& other : metrics)
+    fail_at(node,
+            fmt::format("\"{}\" is known but not supported; expected {}", name, metric_names()));
+  if (auto more = metrics::find(metric)) {
+    auto& known = solver.evaluation.metrics;
+    for (const metrics::Metric& other : known)
       if (other.name == metric) fail_expected(node, "each metric once");
-    metrics.push_back(std::move(*more));
+    known.push_back(std::move(*more));
     return;
   }
   bool& wanted = name == "AUC" ? solver.metric_auc : solver.metric_average_loss;
@@ -123,9 +124,9 @@ void parse_metric(const JsonNode& node, SolverConfig& solver) {
     wanted = true;
     return;
   }
-  if (name != "AUC") fail_expected(node, kMetrics);
+  if (name != "AUC") fail_expected(node, metric_names());
   const auto target = parse_number<double>(std::string_view(metric).substr(name.size() + 1));
-  if (!target || !(*target >= 0 && *target <= 1)) fail_expected(node, kMetrics);
+  if (!target || !(*target >= 0 && *target <= 1)) fail_expected(node, metric_names());
   if (wanted) fail_expected(node, "each metric once");
   wanted = true;
   if (*target < 1) solver.auc_target = *target;
@@ -376,14 +377,19 @@ void declare(Block& s, SolverConfig& solver) {
   declare_lengths(s, solver);
   declare_ranks(s, solver);
   const char* eval_length = declare_batches(s, solver);
+  std::string further;
+  for (const metrics::Rule& rule : metrics::rules())
+    further += fmt::format("{} `{}` ({})", further.empty() ? "" : ",", rule.name, rule.about);
   s.value(
       "eval_metrics",
-      {fmt::format("a list of metrics; each {}", kMetrics),
-       R"("type":"array","items":{"type":"string","pattern":)"
-       R"("^(AUC(:.+)?|AverageLoss|Calibration|GAUC|(NDCG|HitRate)@[1-9][0-9]*)$"})"},
-      "Metrics of an evaluation. `AUC:x` stops training when AUC reaches x. `Calibration` (mean "
-      "prediction over mean label), `GAUC`, `NDCG@k` and `HitRate@k` are extensions; the last "
-      "three are taken per group and need `eval_group_slot`.",
+      {fmt::format("a list of metrics; each {}", metric_names()),
+       fmt::format(
+           R"("type":"array","items":{{"type":"string","pattern":"^(AUC(:.+)?|AverageLoss|{})$"}})",
+           metrics::names_pattern(metrics::any))},
+      fmt::format("Metrics of an evaluation. `AUC:x` stops training when AUC reaches x. "
+                  "Extensions:{}. {} are taken per group and need `eval_group_slot`.",
+                  further, metrics::names_text(metrics::grouped, "`", "and"))
+          .c_str(),
       otherwise("`[\"AUC\"]`"), [&](const JsonNode& node) { parse_metrics(node, solver); });
   declare_auc_threshold(s, solver);
   declare(s, solver.evaluation, solver.evaluates());

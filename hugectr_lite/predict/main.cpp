@@ -90,11 +90,18 @@ void report(const hlite::predict::PredictionResult& result) {
     result.replaced_share() > hlite::data::kManyReplaced ? hlite::log::warning("{}", text)
                                                          : info("{}", text);
   }
-  if (result.loss && result.values)
-    info("RMSE {:.6f}, mean squared error {:.6f}", std::sqrt(*result.loss), *result.loss);
-  else if (result.loss)
-    info("AUC {}, log loss {:.6f}", result.auc ? fmt::format("{:.6f}", *result.auc) : "none",
-         *result.loss);
+  if (!result.metrics) return;
+  const auto& [auc, loss, more] =
+      std::tie(result.metrics->auc, result.metrics->loss, result.metrics->more);
+  const auto text = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.6f}", *value) : "none";
+  };
+  std::string line =
+      result.values ? fmt::format("RMSE {:.6f}, mean squared error {:.6f}", std::sqrt(loss), loss)
+                    : fmt::format("AUC {}, log loss {:.6f}", text(auc), loss);
+  for (const auto& [name, value] : more)
+    if (name != hlite::trainer::kRmse) line += fmt::format(", {} {}", name, text(value));
+  info("{}", line);
 }
 
 }  // namespace
@@ -119,6 +126,6 @@ int main(int argc, char** argv) {
         const hlite::predict::PredictionResult result = hlite::predict::predict(options);
         if (result.samples == 0) hlite::log::warning("--input: expected rows to score, found none");
         report(result);
-        if (!page.empty()) hlite::predict::write_report(options, page);
+        if (!page.empty()) hlite::predict::write_report(options, result, page);
       });
 }

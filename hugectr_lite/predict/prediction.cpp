@@ -16,7 +16,6 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/stopwatch.h"
-#include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/score_file.h"
@@ -151,6 +150,7 @@ PredictionResult predict(const PredictionOptions& options) {
     if (InterruptGuard::requested()) raise<InterruptedError>("interrupted; no scores were written");
     const size_t before = outputs.logits.size();
     predictor.run(batch, outputs);
+    trainer::append_groups(*config, batch, outputs);
     scores.resize(outputs.logits.size() - before);
     std::transform(outputs.logits.begin() + static_cast<std::ptrdiff_t>(before),
                    outputs.logits.end(), scores.begin(),
@@ -164,11 +164,8 @@ PredictionResult predict(const PredictionOptions& options) {
   auto written = std::async(std::launch::async, [&] { out->finish(); });
   if (labelled && result.samples > 0) {
     const Exec exec{.device = Device::kCpu, .pool = &predictor.pool()};
-    const auto& [logits, labels, weights] = outputs;
     result.values = predictor.predicts_values();
-    if (!result.values) result.auc = ops::auc(logits, labels, weights);
-    result.loss = result.values ? ops::mean_squared_error(exec, logits, labels, weights)
-                                : ops::log_loss(exec, logits, labels, weights);
+    result.metrics = trainer::metrics_of(exec, predictor.model(), outputs);
   }
   samples.report();
   result.keys = result.samples * config->data.key_layout().columns;

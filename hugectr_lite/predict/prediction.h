@@ -7,6 +7,7 @@
 
 #include "data_reader/data_identity.h"
 #include "hugectr_lite/preparation/apply/preparation.h"
+#include "hugectr_lite/trainer/evaluation/evaluator.h"
 #include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::predict {
@@ -37,9 +38,9 @@ struct PredictionResult {
   [[nodiscard]] double replaced_share() const {
     return keys > 0 ? static_cast<double>(replaced_keys) / static_cast<double>(keys) : 0;
   }
-  // Metrics of the scores if there are labels, as in an evaluation. There is no AUC if one class is
-  // absent or the scores are values; the loss of values is the mean squared error.
-  std::optional<double> auc, loss;
+  // Metrics of the scores if there are labels, as in an evaluation; the loss of values is the mean
+  // squared error.
+  std::optional<trainer::EvalResult> metrics = {};
   bool values = false;
   double seconds = 0;  // reading and scoring, without loading the model
 };

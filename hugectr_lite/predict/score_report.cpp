@@ -55,13 +55,18 @@ void check_report(const PredictionOptions& options, const std::string& file) {
   refuse(!checkpoint::is_checkpoint(options.model), "exported weights");
 }
 
-void write_report(const PredictionOptions& options, const std::string& file) {
+void write_report(const PredictionOptions& options, const PredictionResult& result,
+                  const std::string& file) {
   const fs::path programs = fs::read_symlink("/proc/self/exe").parent_path();
   const std::string python = python_program(programs);
   std::vector<std::string> command = {python,        "-m",          "hugectr_lite.report",
                                       "--model",     options.model, "--input",
                                       options.input, "--out",       file};
   if (!options.prepared.empty()) command.insert(command.end(), {"--prepared", options.prepared});
+  if (result.metrics)
+    for (const auto& [name, value] : result.metrics->more)
+      command.insert(command.end(),
+                     {"--metric", name, value ? fmt::format("{:.5f}", *value) : "undefined"});
   if (options.run.threads > 0)
     command.insert(command.end(), {"--threads", std::to_string(options.run.threads)});
   if (options.run.device && *options.run.device != config::DeviceChoice::kAuto)

@@ -316,16 +316,16 @@ class PyTrainer : OneAtATime {
     const std::span<const float> weights = values_of(given);
     trainer::EvalResult result;
     result.samples = std::ssize(scores.values());
+    std::vector<float> logits(scores.values().begin(), scores.values().end());
     if (predicts_values()) {
-      result.loss =
-          ops::mean_squared_error(trainer_->exec(), scores.values(), labels.values(), weights);
-      result.more.emplace_back(trainer::kRmse, std::sqrt(result.loss));
+      result.loss = ops::mean_squared_error(trainer_->exec(), logits, labels.values(), weights);
     } else {
-      std::vector<float> logits(scores.values().size());
       std::transform(scores.values().begin(), scores.values().end(), logits.begin(), logit);
       result.auc = ops::auc(scores.values(), labels.values(), weights);
       result.loss = ops::log_loss(trainer_->exec(), logits, labels.values(), weights);
     }
+    result.more = metrics::take(trainer::further_metrics(trainer_->model()),
+                                {logits, labels.values(), weights, {}, result.loss});
     const Inside inside(*this);
     const bool end = decides && loop_->policy().apply(result).has_value();
     const py::gil_scoped_acquire gil;

@@ -5,12 +5,12 @@
 namespace hlite::config {
 namespace {
 
-// Of a solver block that evaluates; `metrics` are those of its eval_metrics.
-EvaluationConfig watches(const char* text, const std::vector<const char*>& metrics = {}) {
+// Of a solver block that evaluates; `names` are those of its eval_metrics.
+EvaluationConfig watches(const char* text, const std::vector<const char*>& names = {}) {
   const JsonNode node = JsonNode::parse(text, "s.json");
   Problems problems;
   EvaluationConfig evaluation;
-  for (const char* const name : metrics) evaluation.metrics.push_back(eval_metric(name).value());
+  for (const char* const name : names) evaluation.metrics.push_back(metrics::find(name).value());
   {
     Block block(node, true, problems);
     declare(block, evaluation, true);
@@ -20,25 +20,6 @@ EvaluationConfig watches(const char* text, const std::vector<const char*>& metri
 }
 
 }  // namespace
-
-TEST_CASE("Names of metrics beyond AUC and loss") {
-  const auto metric = [](const char* name) { return eval_metric(name).value(); };
-  CHECK(metric("Calibration").kind == MetricKind::kCalibration);
-  CHECK(!is_grouped(metric("Calibration")));
-  CHECK(metric("GAUC").kind == MetricKind::kGroupAuc);
-  CHECK(metric("NDCG@10").kind == MetricKind::kNdcg);
-  CHECK(metric("NDCG@10").k == 10);
-  CHECK(metric("NDCG@10").name == "NDCG@10");
-  CHECK(metric("HitRate@1").kind == MetricKind::kHitRate);
-  CHECK(metric("HitRate@1").k == 1);
-  CHECK(is_grouped(metric("HitRate@1")));
-  for (const char* const name :
-       {"", "AUC", "gauc", "NDCG", "NDCG@", "NDCG@0", "NDCG@-1", "NDCG@1.5", "NDCG@1 ",
-        "HitRate@99999999999999999999", "Recall@3"}) {
-    INFO(name);
-    CHECK(!eval_metric(name));
-  }
-}
 
 TEST_CASE("What watches a metric, as spelled and by default") {
   EvaluationConfig e = watches("{}");
@@ -74,6 +55,12 @@ TEST_CASE("What watches a metric, as spelled and by default") {
   CHECK(e.early_stop->patience == 7);
   CHECK(e.early_stop->min_delta == 0);
   CHECK(e.group_slot == 4);
+}
+
+TEST_CASE("A metric is watched in the direction in which it gets better") {
+  const auto rises = [](const char* name) { return WatchConfig{.monitor = name}.rises(); };
+  for (const char* const name : {"AUC", "AUC-AverageLoss", "GAUC", "NDCG@3"}) CHECK(rises(name));
+  for (const char* const name : {"AverageLoss", "RMSE"}) CHECK(!rises(name));
 }
 
 TEST_CASE("A calibration is watched by nothing: neither higher nor lower is better") {

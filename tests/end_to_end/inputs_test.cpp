@@ -167,7 +167,9 @@ TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on 
     INFO(ranks);
     const auto result =
         run.train({"--threads", "2", "--metrics", run / "m.jsonl", "--set", gpu(ranks), "--set",
-                   "solver.max_iter=300", "--set", "solver.eval_interval=300"});
+                   "solver.max_iter=300", "--set", "solver.eval_interval=300", "--set",
+                   R"(solver.eval_metrics=["AUC","Calibration","GAUC"])", "--set",
+                   "solver.eval_group_slot=1"});
     INFO(result.err);
     REQUIRE(result.code == 0);
     CHECK(result.err.find("(by task: 0.") != std::string::npos);
@@ -178,8 +180,11 @@ TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on 
     CHECK(b["samples"] == 333 - 48);  // every seventh has no second label
     CHECK(a["auc"].get<double>() > 0.6);
     CHECK(b["auc"].get<double>() > 0.6);
-    CHECK(e["auc"].get<double>() ==
-          Approx((a["auc"].get<double>() + b["auc"].get<double>()) / 2).epsilon(1e-12));
+    for (const char* name : {"auc", "calibration", "gauc"}) {
+      INFO(name);
+      CHECK(e[name].get<double>() ==
+            Approx((a[name].get<double>() + b[name].get<double>()) / 2).epsilon(1e-12));
+    }
     const double loss = 0.5 * a["loss"].get<double>() + 2 * b["loss"].get<double>() * 285 / 333;
     CHECK(e["loss"].get<double>() == Approx(loss / 2).epsilon(1e-9));
     if (one.is_null()) one = e;

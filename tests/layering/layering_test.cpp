@@ -23,7 +23,8 @@ using Names = std::set<std::string, std::less<>>;
 // Folder -> folders that it may include besides itself.
 const std::map<std::string, Names, std::less<>> kArrows = {
     {"core", {}},
-    {"config", {"core"}},
+    {"metrics", {"core"}},
+    {"config", {"core", "metrics"}},
     {"plan", {"core"}},
     {"ops", {"core"}},
     {"comm", {"core"}},
@@ -34,8 +35,8 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"embedding", {"core", "config", "plan", "optimizer", "comm"}},
     {"data_reader", {"core", "config"}},
     {"trainer",
-     {"core", "config", "plan", "ops", "comm", "checkpoint", "optimizer", "network", "embedding",
-      "data_reader", "preparation"}},
+     {"core", "metrics", "config", "plan", "ops", "comm", "checkpoint", "optimizer", "network",
+      "embedding", "data_reader", "preparation"}},
     {"preparation", {"core", "config", "data_reader"}},
     {"tools", {"core", "config", "checkpoint", "data_reader", "preparation"}},
     {"python",

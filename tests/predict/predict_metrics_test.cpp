@@ -6,7 +6,9 @@
 #include <sstream>
 #include <vector>
 
+#include "hugectr_lite/trainer/report/event_numbers.h"
 #include "tests/predict/predict_case.h"
+#include "tests/support/all_metrics.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/program.h"
@@ -88,6 +90,24 @@ TEST_CASE("scores of a model that saw a share of the negatives are right for all
   CHECK(number_after(printed.err, "log loss ") - before == Approx(moved).margin(4e-6));
   CHECK(last_evaluation(run)["loss"].get<double>() - before == Approx(moved).margin(4e-6));
   CHECK(number_after(printed.err, "AUC ") == number_after(plain.err, "AUC "));
+}
+
+TEST_CASE("predict says the further metrics of the model's config, which are the evaluation's") {
+  const SmallRun run;
+  const ProgramResult trained = train_changed(run, test::with_all_metrics());
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  ProgramResult printed;
+  scores_of_model(run, printed);
+  const nlohmann::json evaluation = last_evaluation(run);
+  for (const std::string& name : test::all_metrics()) {
+    trainer::EvalResult result;
+    result.more = {{name, 0}};
+    const std::string key = trainer::numbers_of(result)[2].name;
+    INFO(key);
+    CHECK(number_after(printed.err, ", " + name + " ") ==
+          Approx(evaluation[key].get<double>()).margin(1e-6));
+  }
 }
 
 TEST_CASE(

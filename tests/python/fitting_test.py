@@ -192,7 +192,7 @@ class FittingTest(unittest.TestCase):
         built = early_stopping(learning_rate=0.02)
         built["layers"][-1]["type"] = "MSELoss"
         built["layers"][0]["label"]["real"] = True
-        with self.assertRaisesRegex(hl.ConfigError, r'eval_metrics\[0\]: expected "AverageLoss", as MSELoss predicts values'):
+        with self.assertRaisesRegex(hl.ConfigError, r'eval_metrics\[0\]: expected "AverageLoss", .*"RMSE", as MSELoss predicts values'):
             hl.Trainer(built, arrays=True)
         built["solver"].update({"eval_metrics": ["AverageLoss"], "early_stop": {"monitor": "AverageLoss"},
                                 "lr_plateau": {"monitor": "AverageLoss"}})

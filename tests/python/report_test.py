@@ -177,7 +177,7 @@ class ReportTest(unittest.TestCase):
         self.assertAlmostEqual(found["kind"], areas[0] - areas[1], places=12)
 
     def test_the_page_is_whole_and_needs_no_network(self):
-        result = self.run_report("--input", "lines.csv", "--slice", "kind", "--repeats", "1")
+        result = self.run_report("--input", "lines.csv", "--slice", "kind", "--repeats", "1", "--metric", "a&b@3", "0.25")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         with open("r.html", encoding="utf-8") as file:
             text = file.read()
@@ -185,7 +185,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(page["title"], "model on lines.csv")
         self.assertEqual([chart[1]["title"] for chart in nodes(page, "chart")], ["ROC", "Precision and recall", "Calibration", "Lift"])
         self.assertEqual(len(nodes(page, "bar")), 3 + 4)
-        for words in ("a <b>", 'say "c", d', "(missing)", "Permutation importance", "1,000"):
+        for words in ("a <b>", 'say "c", d', "(missing)", "Permutation importance", "1,000", "a&b@3", "0.25"):
             self.assertIn(json.dumps(words), json.dumps(page))
         self.assertNotIn("<b>", text[text.index('id="page"'):])
         self.assertNotIn("NaN", json.dumps(page))

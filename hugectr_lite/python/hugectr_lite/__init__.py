@@ -190,7 +190,7 @@ class Trainer:
     def evaluate(self, label=None, dense=None, keys=None, *, sample_weight=None):
         """{"auc", "loss", "samples", "seconds"} over the evaluation set, or over these samples, as scikit-learn's metrics
         weight them; of MSELoss no "auc", but "rmse", and "loss" is the mean squared error; further eval_metrics by their names in the
-        metrics file ("gauc", "ndcg@10"), and of several tasks "tasks", a list of the same."""
+        metrics file ("gauc", "ndcg@10"; metrics of groups are None over these samples), and of several tasks "tasks", a list of the same."""
         if label is None and dense is None and keys is None and sample_weight is None:
             return self._trainer.evaluate()
         if label is None or dense is None or keys is None:

@@ -142,7 +142,7 @@ def report(options):
         "model": options.model, "input": options.input, "version": __version__, "samples": len(score),
         "rate": float(lines.label.mean()), "mean_score": float(score.mean()), "auc": area,
         "log_loss": metrics.log_loss(lines.label, score), "brier": float(np.mean((score - lines.label) ** 2)),
-        "average_precision": metrics.average_precision(lines.label, score),
+        "average_precision": metrics.average_precision(lines.label, score), "metrics": options.metric,
         "roc": metrics.roc(lines.label, score), "precision_recall": metrics.precision_recall(lines.label, score),
         "calibration": metrics.calibration(lines.label, score), "lift": metrics.lift(lines.label, score),
         "importance": importance(model, lines, score, options.repeats, options.seed), "repeats": options.repeats,
@@ -159,6 +159,8 @@ def main(arguments=None):
     parser.add_argument("--prepared", metavar="DIR", help="what csv_prep wrote [the checkpoint's own]")
     parser.add_argument("--out", required=True, metavar="FILE.html")
     parser.add_argument("--slice", action="append", metavar="COLUMN", help="AUC by values of this column; repeatable [all]")
+    parser.add_argument("--metric", action="append", nargs=2, default=[], metavar=("NAME", "VALUE"),
+                        help="a further metric of the scores, as predict has computed it; repeatable")
     parser.add_argument("--repeats", type=int, default=3, help="shuffles of each column [3]")
     parser.add_argument("--seed", type=int, default=1, help="of the shuffles [1]")
     parser.add_argument("--threads", type=int, default=0)

@@ -1,7 +1,6 @@
 #include "hugectr_lite/trainer/evaluation/evaluator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <span>
 #include <utility>
@@ -10,7 +9,6 @@
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/stopwatch.h"
-#include "hugectr_lite/ops/group_metrics.h"
 #include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/trainer/evaluation/prediction_files.h"
 
@@ -27,6 +25,45 @@ config::DataConfig data_of(const config::TrainConfig& config, const EvalSet& set
 }
 
 }  // namespace
+
+std::vector<metrics::Metric> further_metrics(const Model& model) {
+  std::vector<metrics::Metric> more = model.config().solver.evaluation.metrics;
+  if (model.layers().network->predicts_values()) {
+    std::erase_if(more, [](const metrics::Metric& metric) { return metric.name == kRmse; });
+    more.insert(more.begin(), metrics::find(kRmse).value());
+  }
+  return more;
+}
+
+EvalResult metrics_of(const Exec& exec, const Model& model, const SampleOutputs& outputs) {
+  const network::Network& network = *model.layers().network;
+  const auto more = further_metrics(model);
+  const auto& [logits, labels, weights, groups] = outputs;
+  EvalResult result;
+  result.samples = std::ssize(labels) / network.tasks();
+  if (network.tasks() == 1) {
+    const bool values = network.predicts_values();
+    if (!values) result.auc = ops::auc(logits, labels, weights);
+    result.loss = values ? ops::mean_squared_error(exec, logits, labels, weights)
+                         : ops::log_loss(exec, logits, labels, weights);
+    result.more = metrics::take(more, {logits, labels, weights, groups, result.loss});
+    return result;
+  }
+  result.tasks = task_metrics(exec, outputs, network.tasks(), more);
+  const auto mean = [&](auto&& value) {
+    std::vector<std::optional<double>> of_tasks;
+    for (const TaskResult& t : result.tasks) of_tasks.push_back(value(t));
+    return mean_of(of_tasks);
+  };
+  result.auc = mean([](const TaskResult& t) { return t.auc; });
+  result.loss =
+      weighted_loss(result.tasks, network.task_weights(),
+                    weights.empty() ? static_cast<double>(result.samples) : sum_of(weights));
+  for (size_t m = 0; m < more.size(); ++m)
+    result.more.emplace_back(more[m].name,
+                             mean([&](const TaskResult& t) { return t.more[m].second; }));
+  return result;
+}
 
 EvalSet evaluation_set(const config::TrainConfig& config) {
   const std::string& predictions = config.solver.export_predictions_prefix;
@@ -85,10 +122,9 @@ void Evaluator::allocate() {
   // logits as they are.
   const bool plain = tasks == 1 && !model_.layers().network->predicts_values() &&
                      !config_.data.sample_weight && config_.data.negative_share == 1;
-  if (model_.gpu() && ranks_.ranks() == 1 && plain && set_.predictions.empty() &&
-      config_.solver.evaluation.metrics.empty())
+  if (model_.gpu() && ranks_.ranks() == 1 && plain && set_.predictions.empty())
     gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
-  if (gpu_) return;
+  if (gpu_ && further_metrics(model_).empty()) return;
   outputs_.logits.reserve(static_cast<size_t>(samples() * tasks));
   outputs_.labels.reserve(static_cast<size_t>(samples() * tasks));
   if (config_.data.sample_weight) outputs_.weights.reserve(static_cast<size_t>(samples()));
@@ -105,7 +141,6 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   // The last run may have given up halfway.
   while (source_->position() % batches != 0) next();
   outputs_.clear();
-  groups_.clear();
   places_.clear();
   replaced_keys_ = 0;
   if (gpu_) gpu_->begin();
@@ -121,7 +156,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
       copy_outputs(model_, n, gpu_->next(n));
     else
       append_outputs(model_, n, outputs_);
-    append_groups(batch);
+    append_groups(config_, batch, outputs_);
     for (int64_t b = 0; !set_.predictions.empty() && b < n; ++b)
       places_.push_back(batch.first_sample + b);
     replaced_keys_ += batch.replaced_keys;
@@ -134,15 +169,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
 
 EvalResult Evaluator::finish() {
   const auto begin = Clock::now();
-  EvalResult result;
-  if (gpu_) {
-    gpu_->wait();
-    result.samples = gpu_->samples();
-    result.auc = gpu_->metrics().auc();
-    result.loss = gpu_->metrics().log_loss();
-  } else {
-    compute(result);
-  }
+  EvalResult result = gpu_ ? compute_on_gpu() : compute();
   if (config_.data.key_policy.replaces())
     result.replaced_share = static_cast<double>(comm::sum_over_ranks(ranks_, replaced_keys_)) /
                             static_cast<double>(samples() * config_.data.key_layout().columns);
@@ -150,26 +177,30 @@ EvalResult Evaluator::finish() {
   return result;
 }
 
-void Evaluator::compute(EvalResult& result) {
-  auto& [logits, labels, weights] = outputs_;
+EvalResult Evaluator::compute_on_gpu() {
+  gpu_->wait();
+  EvalResult result{
+      .auc = gpu_->metrics().auc(), .loss = gpu_->metrics().log_loss(), .samples = gpu_->samples()};
+  const auto more = further_metrics(model_);
+  if (more.empty()) return result;
+  gpu_->read(outputs_);
+  result.more =
+      metrics::take(more, {outputs_.logits, outputs_.labels, {}, outputs_.groups, result.loss});
+  return result;
+}
+
+// Of no samples on other ranks than 0, which share() gives the results.
+EvalResult Evaluator::compute() {
+  auto& [logits, labels, weights, groups] = outputs_;
   logits = comm::gather_lists(ranks_, std::move(logits), 0);
   labels = comm::gather_lists(ranks_, std::move(labels), 0);
   if (config_.data.sample_weight) weights = comm::gather_lists(ranks_, std::move(weights), 0);
-  const network::Network& network = *model_.layers().network;
+  if (config_.solver.evaluation.group_slot)
+    groups = comm::gather_lists(ranks_, std::move(groups), 0);
   if (!set_.predictions.empty()) export_predictions();
-  if (network.tasks() > 1) return compute_tasks(result);
-  if (ranks_.rank == 0) {
-    result.samples = std::ssize(logits);
-    if (network.predicts_values()) {
-      result.loss = ops::mean_squared_error(exec_, logits, labels, weights);
-    } else {
-      result.auc = ops::auc(logits, labels, weights);
-      result.loss = ops::log_loss(exec_, logits, labels, weights);
-    }
-  }
-  if (network.predicts_values()) result.more.emplace_back(kRmse, std::sqrt(result.loss));
-  compute_more(result);
+  EvalResult result = metrics_of(exec_, model_, outputs_);
   share(result);
+  return result;
 }
 
 // In the order of the file, which ranks have rows of in turn.
@@ -186,68 +217,17 @@ void Evaluator::export_predictions() {
   write_predictions(set_.predictions, scores, labels, static_cast<int64_t>(tasks));
 }
 
-void Evaluator::append_groups(const data::HostBatch& batch) {
-  const auto& slot = config_.solver.evaluation.group_slot;
-  if (!slot) return;
-  const int64_t column = config_.data.key_layout().first_column[static_cast<size_t>(*slot)];
-  for (int64_t b = 0; b < batch.size; ++b) groups_.push_back(batch.keys(b, column));
-}
-
-void Evaluator::compute_more(EvalResult& result) {
-  const auto& metrics = config_.solver.evaluation.metrics;
-  if (metrics.empty()) return;
-  std::optional<ops::GroupRanking> ranking;
-  if (config_.solver.evaluation.group_slot) {
-    groups_ = comm::gather_lists(ranks_, std::move(groups_), 0);
-    if (ranks_.rank == 0) ranking.emplace(outputs_.logits, outputs_.labels, groups_);
-  }
-  for (const config::EvalMetric& metric : metrics) {
-    std::optional<double> value;
-    if (ranks_.rank == 0) {
-      using enum config::MetricKind;
-      if (metric.kind == kCalibration)
-        value = ops::calibration(outputs_.logits, outputs_.labels, outputs_.weights);
-      if (metric.kind == kGroupAuc) value = ranking->group_auc();
-      if (metric.kind == kNdcg) value = ranking->ndcg(metric.k);
-      if (metric.kind == kHitRate) value = ranking->hit_rate(metric.k);
-    }
-    result.more.emplace_back(metric.name, value);
-  }
-}
-
-void Evaluator::compute_tasks(EvalResult& result) {
-  const network::Network& network = *model_.layers().network;
-  result.tasks.resize(static_cast<size_t>(network.tasks()));
-  if (ranks_.rank == 0) {
-    const auto& [logits, labels, weights] = outputs_;
-    result.samples = std::ssize(labels) / network.tasks();
-    result.tasks = task_metrics(exec_, logits, labels, network.tasks(), weights);
-    result.auc = mean_auc(result.tasks);
-    result.loss =
-        weighted_loss(result.tasks, network.task_weights(),
-                      weights.empty() ? static_cast<double>(result.samples) : sum_of(weights));
-  }
-  if (ranks_.ranks() > 1)
-    ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(result.tasks)), 0);
-  share(result);
-}
-
 // Gives the results of rank 0 to all ranks.
 void Evaluator::share(EvalResult& result) {
   if (ranks_.ranks() == 1) return;
-  struct {
-    double auc, loss;
-    int64_t samples, has_auc;
-  } plain{result.auc.value_or(0), result.loss, result.samples, result.auc ? 1 : 0};
-  ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(&plain, 1)), 0);
-  result.auc = plain.has_auc ? std::optional(plain.auc) : std::nullopt;
-  result.loss = plain.loss;
-  result.samples = plain.samples;
-  for (auto& [name, value] : result.more) {
-    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-    double number = value.value_or(kNone);
-    ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(&number, 1)), 0);
-    value = std::isnan(number) ? std::nullopt : std::optional(number);
+  const auto give = [&](auto&... numbers) {
+    (ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(&numbers, 1)), 0), ...);
+  };
+  give(result.auc, result.loss, result.samples);
+  for (auto& [name, value] : result.more) give(value);
+  for (TaskResult& t : result.tasks) {
+    give(t.auc, t.loss, t.samples, t.weight);
+    for (auto& [name, value] : t.more) give(value);
   }
 }
 

@@ -29,13 +29,16 @@ struct EvalResult {
   double seconds = 0;  // that training stood still for it
   // The share of keys outside of their tables, where key_policy replaces those.
   std::optional<double> replaced_share = {};
-  // Further metrics of solver.eval_metrics by their names, and RMSE of a model that predicts
-  // values; nothing where one does not exist.
-  std::vector<std::pair<std::string, std::optional<double>>> more = {};
+  // Further metrics: those of solver.eval_metrics, of several tasks their means.
+  metrics::NamedValues more = {};
 };
 
-// Name of the root of the mean squared error, in EvalResult::more.
+// The further metrics of a model: RMSE first if it predicts values, then those of
+// solver.eval_metrics.
+std::vector<metrics::Metric> further_metrics(const Model& model);
 inline constexpr const char* kRmse = "RMSE";
+// All metrics of a model's outputs. Throws DataError on a score that is NaN.
+EvalResult metrics_of(const Exec& exec, const Model& model, const SampleOutputs& outputs);
 
 // Which set, and how much of it.
 struct EvalSet {
@@ -74,12 +77,10 @@ class Evaluator {
   EvalResult finish();
 
  private:
-  void compute(EvalResult& result);
-  void compute_more(EvalResult& result);
-  void append_groups(const data::HostBatch& batch);
+  EvalResult compute();
+  EvalResult compute_on_gpu();
   void export_predictions();
   void share(EvalResult& result);
-  void compute_tasks(EvalResult& result);
   const config::TrainConfig& config_;
   Model& model_;
   const EvalSet set_;
@@ -88,7 +89,6 @@ class Evaluator {
   std::unique_ptr<data::BatchSource> source_;  // repeats
   PinnedBlocks pinned_;                        // its memory
   SampleOutputs outputs_;                      // in host memory
-  std::vector<uint32_t> groups_;               // where a metric goes by them
   std::vector<int64_t> places_;                // of samples in the file, where they are exported
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()

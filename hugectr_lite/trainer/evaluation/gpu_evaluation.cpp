@@ -72,6 +72,16 @@ void GpuEvaluation::start(void* after) {
   started_ = true;
 }
 
+void GpuEvaluation::read(SampleOutputs& to) const {
+  for (const auto& [list, values] :
+       {std::pair(&to.logits, scores()), std::pair(&to.labels, labels())}) {
+    const size_t before = list->size(), n = static_cast<size_t>(samples_);
+    list->resize(before + n);
+    gpu_.copy(list->data() + before, values, n * sizeof(float), stream_);
+  }
+  gpu_.stream_synchronize(stream_);
+}
+
 void GpuEvaluation::wait() {
   gpu_.stream_synchronize(stream_);
   started_ = false;

@@ -44,6 +44,8 @@ class GpuEvaluation {
   void start(void* after);
   // Waits until they are done.
   void wait();
+  // Appends the scores and labels to `to`, once waited for.
+  void read(SampleOutputs& to) const;
   // Returns the results of the last start(), once waited for.
   [[nodiscard]] const ops::GpuMetrics& metrics() const { return metrics_; }
 

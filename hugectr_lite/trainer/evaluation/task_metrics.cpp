@@ -5,28 +5,30 @@
 
 namespace hlite::trainer {
 
-std::vector<TaskResult> task_metrics(const Exec& exec, std::span<const float> logits,
-                                     std::span<const float> labels, int64_t tasks,
-                                     std::span<const float> weights) {
+std::vector<TaskResult> task_metrics(const Exec& exec, const SampleOutputs& outputs, int64_t tasks,
+                                     std::span<const metrics::Metric> more) {
+  const auto& [logits, labels, weights, groups] = outputs;
   HLITE_CHECK(tasks >= 1 && logits.size() == labels.size() && std::ssize(logits) % tasks == 0,
               "{} logits, {} labels, {} tasks", logits.size(), labels.size(), tasks);
   std::vector<TaskResult> results;
-  std::vector<float> scores, truths, of_truths;
+  SampleOutputs of;
   for (int64_t t = 0; t < tasks; ++t) {
-    scores.clear();
-    truths.clear();
-    of_truths.clear();
+    of.clear();
     for (size_t i = static_cast<size_t>(t); i < labels.size(); i += static_cast<size_t>(tasks)) {
       if (labels[i] < -0.5f) continue;
-      scores.push_back(logits[i]);
-      truths.push_back(labels[i]);
-      if (!weights.empty()) of_truths.push_back(weights[i / static_cast<size_t>(tasks)]);
+      const size_t sample = i / static_cast<size_t>(tasks);
+      of.logits.push_back(logits[i]);
+      of.labels.push_back(labels[i]);
+      if (!weights.empty()) of.weights.push_back(weights[sample]);
+      if (!groups.empty()) of.groups.push_back(groups[sample]);
     }
+    const double loss = ops::log_loss(exec, of.logits, of.labels, of.weights);
     results.push_back(
-        {.auc = ops::auc(scores, truths, of_truths),
-         .loss = ops::log_loss(exec, scores, truths, of_truths),
-         .samples = std::ssize(truths),
-         .weight = weights.empty() ? static_cast<double>(truths.size()) : sum_of(of_truths)});
+        {.auc = ops::auc(of.logits, of.labels, of.weights),
+         .loss = loss,
+         .samples = std::ssize(of.labels),
+         .weight = weights.empty() ? static_cast<double>(of.labels.size()) : sum_of(of.weights),
+         .more = metrics::take(more, {of.logits, of.labels, of.weights, of.groups, loss})});
   }
   return results;
 }
@@ -37,12 +39,12 @@ double sum_of(std::span<const float> weights) {
   return sum;
 }
 
-std::optional<double> mean_auc(std::span<const TaskResult> tasks) {
+std::optional<double> mean_of(std::span<const std::optional<double>> values) {
   double sum = 0;
   int count = 0;
-  for (const TaskResult& t : tasks)
-    if (t.auc) {
-      sum += *t.auc;
+  for (const auto& value : values)
+    if (value) {
+      sum += *value;
       ++count;
     }
   return count > 0 ? std::optional(sum / count) : std::nullopt;

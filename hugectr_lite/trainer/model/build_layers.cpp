@@ -144,31 +144,37 @@ void check_labels(const config::TrainConfig& config, const network::Network& net
                     "others), found true");
   const config::JsonNode* const solver = config.root.find("solver");
   const config::EvaluationConfig& evaluation = config.solver.evaluation;
-  const auto grouped =
-      std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(), config::is_grouped);
-  if (config.data.sample_weight && grouped != evaluation.metrics.end())
-    config::fail_at(*solver->find("eval_metrics"),
-                    fmt::format("expected metrics without groups, as samples have weights "
-                                "(sample_weight), found {}",
-                                grouped->name));
-  if (network.tasks() > 1 && !evaluation.metrics.empty())
-    config::fail_at(*solver->find("eval_metrics"),
-                    fmt::format("expected AUC and AverageLoss alone for several tasks, found {}",
-                                evaluation.metrics.front().name));
-  if (!network.predicts_values() || solver == nullptr) return;
-  const auto refuse = [](const config::JsonNode& node, const std::string& found) {
-    config::fail_at(node, fmt::format("expected \"AverageLoss\", as MSELoss predicts values, which "
-                                      "have no classes (evaluations say RMSE as well), found {}",
-                                      found));
+  const bool values = network.predicts_values();
+  for (const metrics::Metric& metric : evaluation.metrics) {
+    if (config.data.sample_weight && metrics::is_grouped(metric))
+      config::fail_at(*solver->find("eval_metrics"),
+                      fmt::format("expected metrics without groups, as samples have weights "
+                                  "(sample_weight), found {}",
+                                  metric.name));
+    if (metric.rule->of_values && !values)
+      config::fail_at(*solver->find("eval_metrics"),
+                      fmt::format("expected metrics of probabilities, as only MSELoss predicts "
+                                  "values, found {}",
+                                  metric.name));
+  }
+  if (!values || solver == nullptr) return;
+  const auto expect = [](const std::string& name, const config::JsonNode& node,
+                         const std::string& found) {
+    const auto metric = metrics::find(name);
+    if (name == config::kAverageLoss || (metric && metric->rule->of_values)) return;
+    config::fail_at(node, fmt::format("expected \"AverageLoss\", {}, as MSELoss predicts values, "
+                                      "which have no classes, found {}",
+                                      metrics::names_text(metrics::of_values), found));
   };
-  if (const config::JsonNode* metrics = solver->find("eval_metrics"))
-    for (const config::JsonNode& metric : metrics->elements())
-      if (metric.string() != config::kAverageLoss) refuse(metric, metric.string());
+  if (const config::JsonNode* list = solver->find("eval_metrics"))
+    for (const config::JsonNode& metric : list->elements())
+      expect(metric.string(), metric, metric.string());
   for (const auto& [key, watch] :
        {std::pair("lr_plateau", evaluation.plateau ? &evaluation.plateau->watch : nullptr),
         std::pair("early_stop", evaluation.early_stop ? &*evaluation.early_stop : nullptr)})
-    if (watch != nullptr && watch->monitor != config::kAverageLoss)
-      refuse(*solver->find(key), fmt::format("\"monitor\": \"{}\"", watch->monitor));
+    if (watch != nullptr)
+      expect(watch->monitor, *solver->find(key),
+             fmt::format("\"monitor\": \"{}\"", watch->monitor));
 }
 
 // The embedding layers and the tensors that they make.

@@ -40,6 +40,14 @@ void append_outputs(const Model& model, int64_t n, SampleOutputs& to) {
   }
 }
 
+void append_groups(const config::TrainConfig& config, const data::HostBatch& batch,
+                   SampleOutputs& to) {
+  const auto& slot = config.solver.evaluation.group_slot;
+  if (!slot) return;
+  const int64_t column = config.data.key_layout().first_column[static_cast<size_t>(*slot)];
+  for (int64_t b = 0; b < batch.size; ++b) to.groups.push_back(batch.keys(b, column));
+}
+
 float score_of(const Model& model, float logit) {
   if (model.layers().network->predicts_values()) return logit;
   return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));

@@ -16,15 +16,18 @@ float loss_of(const Model& model);
 struct SampleOutputs {
   std::vector<float> logits, labels;  // as many each as there are tasks
   std::vector<float> weights;         // of samples; empty: they have none
+  std::vector<uint32_t> groups;       // of samples; empty: they have none (eval_group_slot)
   void clear() {
-    logits.clear();
-    labels.clear();
-    weights.clear();
+    for (auto* list : {&logits, &labels, &weights}) list->clear();
+    groups.clear();
   }
 };
 // Appends those of the last batch's first n samples. If training saw a share of the negatives
 // (negative_share of the Data layer), the logits are those for all of them.
 void append_outputs(const Model& model, int64_t n, SampleOutputs& to);
+// Appends the groups of a batch's samples, if solver.eval_group_slot says what those are.
+void append_groups(const config::TrainConfig& config, const data::HostBatch& batch,
+                   SampleOutputs& to);
 
 // The score of a logit, for people: 1 / (1 + e^-logit) rounded to float once, or of a model that
 // predicts values (MSELoss) the value.

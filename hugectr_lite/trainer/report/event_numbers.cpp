@@ -70,7 +70,10 @@ std::vector<NamedNumber> numbers_of(const EvalResult& e) {
 }
 
 std::vector<NamedNumber> numbers_of(const TaskResult& t) {
-  return {{"auc", t.auc}, {"loss", t.loss}, {"samples", static_cast<double>(t.samples)}};
+  std::vector<NamedNumber> numbers = {{"auc", t.auc}, {"loss", t.loss}};
+  for (const auto& [name, value] : t.more) numbers.push_back({member_name(name), value});
+  numbers.push_back({"samples", static_cast<double>(t.samples)});
+  return numbers;
 }
 
 std::string json_members(const std::vector<NamedNumber>& numbers) {

@@ -26,10 +26,9 @@ std::vector<NamedNumber> numbers_of(const LayerTiers& tiers, const embedding::Ro
 // "rows" and "candidates" now; "inserted", "expired", "rare", "small", "displaced" and "refused"
 // since the run began
 std::vector<NamedNumber> numbers_of(const embedding::VocabularyCounts& counts);
-// "auc", "loss", the further metrics of solver.eval_metrics ("calibration", "gauc", "ndcg@10",
-// "hit_rate@10"), "samples", "seconds"
+// "auc", "loss", the further metrics ("ndcg@10", "hit_rate@10"), "samples", "seconds"
 std::vector<NamedNumber> numbers_of(const EvalResult& result);
-// "auc", "loss", "samples"
+// "auc", "loss", the further metrics, "samples"
 std::vector<NamedNumber> numbers_of(const TaskResult& task);
 
 // "auc":0.78,"loss":0.53, with null for what does not exist

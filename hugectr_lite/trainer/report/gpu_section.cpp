@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/run/gpu_section.h"
+#include "hugectr_lite/trainer/report/gpu_section.h"
 
 #include <fmt/format.h>
 

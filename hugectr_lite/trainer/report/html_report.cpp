@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/run/html_report.h"
+#include "hugectr_lite/trainer/report/html_report.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "hugectr_lite/trainer/report/event_numbers.h"
 #include "hugectr_lite/trainer/report/line_file.h"
 #include "hugectr_lite/trainer/report/step_verdict.h"
-#include "hugectr_lite/trainer/run/gpu_section.h"
+#include "hugectr_lite/trainer/report/gpu_section.h"
 
 namespace hlite::trainer {
 namespace {

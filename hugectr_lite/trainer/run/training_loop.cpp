@@ -12,16 +12,25 @@ namespace {
 
 // "AUC 0.80123  loss 0.44000  GAUC 0.7  9000 samples in 0.01 s"
 std::string evaluation_text(const EvalResult& result) {
-  const auto text = [](const std::optional<double>& auc) {
-    return auc ? fmt::format("{:.5f}", *auc) : "undefined (one class only)";
+  // Of all tasks, and in brackets of each.
+  const auto text = [&](const char* none, auto&& value_of) {
+    const auto of = [&](const auto& from) {
+      const std::optional<double> value = value_of(from);
+      return value ? fmt::format("{:.5f}", *value) : none;
+    };
+    std::string tasks;
+    for (const TaskResult& t : result.tasks) tasks += (tasks.empty() ? "" : ", ") + of(t);
+    return of(result) + (tasks.empty() ? "" : " (by task: " + tasks + ")");
   };
-  std::string tasks, more;
-  for (const TaskResult& t : result.tasks) tasks += (tasks.empty() ? "" : ", ") + text(t.auc);
-  if (!tasks.empty()) tasks = " (by task: " + tasks + ")";
-  for (const auto& [name, value] : result.more)
-    more += fmt::format("  {} {}", name, value ? fmt::format("{:.5f}", *value) : "undefined");
+  std::string more;
+  for (size_t m = 0; m < result.more.size(); ++m)
+    more += fmt::format("  {} {}", result.more[m].first,
+                        text("undefined", [&](const auto& of) { return of.more[m].second; }));
   const bool values = !result.more.empty() && result.more.front().first == kRmse;
-  const std::string area = values ? "" : fmt::format("AUC {}{}  ", text(result.auc), tasks);
+  const std::string area =
+      values ? "" : fmt::format("AUC {}  ", text("undefined (one class only)", [](const auto& of) {
+                                  return of.auc;
+                                }));
   return fmt::format("{}loss {:.5f}{}  {} samples in {:.2f} s", area, result.loss, more,
                      result.samples, result.seconds) +
          (result.replaced_share

@@ -12,6 +12,7 @@
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/all_metrics.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 
@@ -183,6 +184,35 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
     }
   for (const double area : areas) CHECK(area == areas[0]);
   CHECK(std::abs(areas[0] - cpu.auc.value()) <= 1e-3);
+}
+
+TEST_CASE("further metrics of an evaluation on a GPU are the host's, and change no other") {
+  const auto evaluated = [](const cuda::Backend* gpu, std::vector<std::string> changes,
+                            bool full = false) {
+    Evaluated run(gpu, std::move(changes));
+    {
+      const FullDevice device(full ? 1000 : size_t{1} << 28);
+      run.evaluator->allocate();
+    }
+    CHECK(run.evaluator->overlaps_training() == (gpu && !full));
+    (void)run.run();
+    return run.run();
+  };
+  const auto further = with_all_metrics();
+  const EvalResult cpu = evaluated(nullptr, further), plain = evaluated(&emulated_cuda(), {}),
+                   gpu = evaluated(&emulated_cuda(), further),
+                   on_host = evaluated(&emulated_cuda(), further, true);
+  CHECK(plain.more.empty());
+  CHECK(gpu.auc == plain.auc);
+  CHECK(gpu.loss == plain.loss);
+  REQUIRE(gpu.more.size() == cpu.more.size());
+  for (size_t m = 0; m < gpu.more.size(); ++m) {
+    const auto& [name, value] = gpu.more[m];
+    INFO(name);
+    CHECK(name == cpu.more[m].first);
+    CHECK(value.value() == Approx(cpu.more[m].second.value()).margin(2e-3));
+    CHECK(value.value() == Approx(on_host.more[m].second.value()).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("a share of negatives is undone in an evaluation on a GPU as on the CPU") {

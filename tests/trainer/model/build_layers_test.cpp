@@ -77,8 +77,13 @@ TEST_CASE("what is evaluated, and the loss, must fit the labels and their weight
   check({"layers.data.label.real=true"},
         {"layers[0].label.real: expected false", "only MSELoss", "found true"});
   check({squared, "solver.eval_metrics=[\"AUC:0.8\",\"AverageLoss\"]"},
-        {"solver.eval_metrics[0]: expected \"AverageLoss\", as MSELoss predicts values",
-         "found AUC:0.8"});
+        {"solver.eval_metrics[0]: expected \"AverageLoss\", ",
+         "\"RMSE\", as MSELoss predicts values", "found AUC:0.8"});
+  check({"solver.eval_metrics=[\"AUC\",\"RMSE\"]"},
+        {"solver.eval_metrics: expected metrics of probabilities", "found RMSE"});
+  CHECK(faults(small_config(), {squared, "solver.eval_metrics=[\"AverageLoss\",\"RMSE\"]",
+                                "solver.early_stop={\"monitor\":\"RMSE\"}"})
+            .empty());
   check({squared, "solver.early_stop={}"},
         {"solver.early_stop: expected \"AverageLoss\"", "found \"monitor\": \"AUC\""});
   check({"layers.data.label.sample_weight=true", "solver.eval_metrics=[\"AUC\",\"GAUC\"]",

@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/run/html_report.h"
+#include "hugectr_lite/trainer/report/html_report.h"
 
 #include <fmt/format.h>
 

@@ -285,7 +285,7 @@ constexpr Refusal kRefusals[] = {
     {"format", "Norm|Norm with sums", "order", "batches", "shuffle"},
     {"loss", "MSE|tasks", "negative_share", "*", "negative_share"},
     {"loss", "MSE|tasks", "dense penalty", "*", "regularizer"},
-    {"loss", "MSE|tasks", "eval_metrics", "calibration|groups", "eval_metrics"},
+    {"loss", "MSE", "eval_metrics", "calibration|groups", "eval_metrics"},
     {"dense penalty", "*", "shard_optimizer", "*", "shard_optimizer"},
     {"eval_metrics", "loss", "policy", "auc_threshold", "auc_threshold"},
     {"sample_weight", "*", "eval_metrics", "groups", "eval_metrics"},

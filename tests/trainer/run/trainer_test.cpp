@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <sstream>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
@@ -13,6 +14,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/placements.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/all_metrics.h"
 #include "tests/support/catch.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
@@ -308,6 +310,33 @@ TEST_CASE("a trainer evaluates when asked, whatever the config's interval") {
   const auto four = config_of(run, cases()[1], {});
   check_contains(message_of<ConfigError>([&] { static_cast<void>(trainer::one_rank(*four, {})); }),
                  {"solver.gpu", "expected one rank, found 4"});
+}
+
+TEST_CASE("metrics are the same on any number of ranks, and every rank has them") {
+  const SmallRun run;
+  std::vector<trainer::EvalResult> results;
+  std::mutex mutex;
+  for (const char* const ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
+    const Case c{ranks, nullptr, {gpu(ranks)}};
+    const auto config = config_of(run, c, with_all_metrics());
+    on_ranks(*config, {.quiet = true}, c, [&](Trainer& trainer) {
+      trainer.start();
+      const auto result = trainer.evaluate();
+      const std::lock_guard lock(mutex);
+      results.push_back(result.value());
+    });
+  }
+  REQUIRE(results.size() == 7);
+  for (const trainer::EvalResult& result : results) {
+    CHECK(result.samples == 333);
+    CHECK(result.auc == results[0].auc);
+    REQUIRE(result.more.size() == results[0].more.size());
+    for (size_t m = 0; m < result.more.size(); ++m) {
+      CHECK(result.more[m].first == results[0].more[m].first);
+      CHECK(result.more[m].second.value() ==
+            Approx(results[0].more[m].second.value()).epsilon(1e-12));
+    }
+  }
 }
 
 TEST_CASE("an evaluation after one that was given up halfway is of the whole set") {

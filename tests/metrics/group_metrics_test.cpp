@@ -1,5 +1,4 @@
 // Against brute force: every order of samples with equal scores, each as likely.
-#include "hugectr_lite/ops/group_metrics.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +7,7 @@
 #include <random>
 
 #include "hugectr_lite/core/error.h"
+#include "tests/metrics/taken.h"
 #include "tests/support/catch.h"
 
 namespace hlite::test {
@@ -16,6 +16,9 @@ namespace {
 struct Set {
   std::vector<float> scores, labels;
   std::vector<uint32_t> groups;
+  [[nodiscard]] std::optional<double> metric(const std::string& name) const {
+    return taken(name, {scores, labels, {}, groups});
+  }
 };
 
 // Few distinct scores, so that ties are many; groups of all kinds of sizes and classes, but none of
@@ -92,7 +95,6 @@ TEST_CASE("grouped AUC, NDCG and hit rate agree with all orders of the samples")
   for (unsigned seed = 1; seed <= 6; ++seed)
     for (const int distinct : {1, 2, 4, 900}) {
       const Set set = random_set(seed == 1 ? 1 : 31, seed, distinct, 6);
-      const ops::GroupRanking ranking(set.scores, set.labels, set.groups);
       for (const int64_t k : {1, 2, 3, 7, 100}) {
         INFO("seed " << seed << ", " << distinct << " scores, k " << k);
         const Expected want = expected_of(set, static_cast<size_t>(k));
@@ -100,9 +102,9 @@ TEST_CASE("grouped AUC, NDCG and hit rate agree with all orders of the samples")
           REQUIRE(found.has_value() == (count > 0));
           if (found) CHECK(*found == Approx(sum / count).epsilon(1e-12).margin(1e-15));
         };
-        check(ranking.group_auc(), want.auc, want.auc_weight);
-        check(ranking.ndcg(k), want.ndcg, want.with_positives);
-        check(ranking.hit_rate(k), want.hits, want.with_positives);
+        check(set.metric("GAUC"), want.auc, want.auc_weight);
+        check(set.metric(fmt::format("NDCG@{}", k)), want.ndcg, want.with_positives);
+        check(set.metric(fmt::format("HitRate@{}", k)), want.hits, want.with_positives);
       }
     }
 }
@@ -118,48 +120,28 @@ TEST_CASE("the order of samples changes no bit of a grouped metric") {
     other.labels.push_back(set.labels[i]);
     other.groups.push_back(set.groups[i]);
   }
-  const ops::GroupRanking a(set.scores, set.labels, set.groups),
-      b(other.scores, other.labels, other.groups);
-  CHECK(*a.group_auc() == *b.group_auc());
-  CHECK(*a.ndcg(10) == *b.ndcg(10));
-  CHECK(*a.hit_rate(3) == *b.hit_rate(3));
+  for (const char* const name : {"GAUC", "NDCG@10", "HitRate@3"})
+    CHECK(*set.metric(name) == *other.metric(name));
 }
 
-TEST_CASE("grouped metrics do not exist without both classes, or without positives") {
-  const std::vector<float> scores = {0.5f, 0.25f}, none = {0, 0}, all = {1, 1};
-  const std::vector<uint32_t> groups = {3, 3};
-  CHECK(!ops::GroupRanking(scores, none, groups).group_auc());
-  CHECK(!ops::GroupRanking(scores, none, groups).ndcg(1));
-  CHECK(!ops::GroupRanking(scores, none, groups).hit_rate(1));
-  CHECK(!ops::GroupRanking(scores, all, groups).group_auc());
-  CHECK(*ops::GroupRanking(scores, all, groups).ndcg(1) == 1);
-  CHECK(!ops::GroupRanking({}, {}, {}).group_auc());
+TEST_CASE("grouped metrics do not exist without both classes, positives or groups") {
+  const Set none = {{0.5f, 0.25f}, {0, 0}, {3, 3}}, all = {{0.5f, 0.25f}, {1, 1}, {3, 3}},
+            no_groups = {{0.5f, 0.25f}, {0, 1}, {}};
+  for (const char* const name : {"GAUC", "NDCG@1", "HitRate@1"}) {
+    INFO(name);
+    CHECK(!none.metric(name));
+    CHECK(!Set().metric(name));
+    CHECK(!no_groups.metric(name));
+  }
+  CHECK(!all.metric("GAUC"));
+  CHECK(*all.metric("NDCG@1") == 1);
 }
 
-TEST_CASE("calibration is predicted over found positives") {
-  const std::vector<float> logits = {0.0f, 1.0f, -2.0f, 80.0f}, labels = {1, 0, 0, 1};
-  double predicted = 0;
-  for (const float z : logits) predicted += 1 / (1 + std::exp(-static_cast<double>(z)));
-  CHECK(*ops::calibration(logits, labels) == Approx(predicted / 2).epsilon(1e-14));
-  CHECK(!ops::calibration(logits, std::vector<float>(4)));
-  CHECK(!ops::calibration({}, {}));
-  // Weighted: (0.5 * 2 + sigmoid(-2) * 3) / (1 * 2).
-  const std::vector<float> weights = {2, 0, 3, 0};
-  CHECK(*ops::calibration(logits, labels, weights) ==
-        Approx((1 + 3 / (1 + std::exp(2.0))) / 2).epsilon(1e-14));
-  CHECK(!ops::calibration(logits, labels, std::vector<float>{0, 1, 1, 0}));
-  CHECK_THROWS_AS(ops::calibration(logits, labels, std::vector<float>(3)), Error);
-}
-
-TEST_CASE("grouped metrics refuse lists that do not match, scores that are NaN, and k 0") {
-  const std::vector<float> two = {1, 2}, one = {1}, nan = {1, std::nanf("")};
-  const std::vector<uint32_t> groups = {0, 0};
-  CHECK_THROWS_AS(ops::GroupRanking(two, one, groups), Error);
-  CHECK_THROWS_AS(ops::GroupRanking(one, one, groups), Error);
-  CHECK_THROWS_AS(ops::calibration(two, one), Error);
-  CHECK_THROWS_AS(ops::GroupRanking(nan, two, groups), DataError);
-  CHECK_THROWS_AS(ops::GroupRanking(two, two, groups).ndcg(0), Error);
-  CHECK_THROWS_AS(ops::GroupRanking(two, two, groups).hit_rate(0), Error);
+TEST_CASE("metrics refuse lists that do not match, and scores that have no order") {
+  CHECK_THROWS_AS((Set{{1, 2}, {1}, {0, 0}}.metric("GAUC")), Error);
+  CHECK_THROWS_AS((Set{{1}, {1}, {0, 0}}.metric("GAUC")), Error);
+  CHECK_THROWS_AS((Set{{1, 2}, {1}, {}}.metric("Calibration")), Error);
+  CHECK_THROWS_AS((Set{{1, std::nanf("")}, {1, 0}, {0, 0}}.metric("GAUC")), DataError);
 }
 
 }  // namespace
