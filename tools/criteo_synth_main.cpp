@@ -18,7 +18,6 @@ constexpr int64_t kMaxRows = 1'000'000'000'000;
 struct SynthArguments {
   CriteoSynthOptions options;
   std::string cards, like;
-  std::optional<double> click_rate;
   std::optional<int64_t> test_rows, days;
   ColumnOptions& columns() { return options.model.columns; }
 };
@@ -47,7 +46,7 @@ void add_file_options(CLI::App& app, SynthArguments& args) {
   auto* days = app.add_option("--days", args.days,
                               "Instead of these two, a file PREFIX.day_00.tsv, ... of --train rows "
                               "for each of so many days")
-                   ->check(whole_number(1))
+                   ->check(whole_number(1, 10000))
                    ->excludes(test);
   app.add_option_function<std::string>(
          "--turnover",
@@ -79,44 +78,22 @@ void add_file_options(CLI::App& app, SynthArguments& args) {
 void add_column_options(CLI::App& app, SynthArguments& args) {
   app.add_option("--like", args.like,
                  "criteo: missing shares, integers and the skew of each column as in Criteo's "
-                 "data, click rate 0.2566, cardinalities kaggle");
+                 "data, click rate 0.2566, cardinalities kaggle")
+      ->check(CLI::IsMember({"criteo"}));
   app.add_option("--cards", args.cards,
                  "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 numbers");
   app.add_option("--cap", args.columns().cap, "Upper bound on each of them")
       ->check(whole_number(1));
-  app.add_option("--zipf", args.columns().zipf,
-                 "Exponent of the Zipf law of every column; default: 1.2, or as --like says");
-  app.add_option("--missing", args.columns().missing,
-                 "Mean share of missing values; default: 0.08, or as --like says");
-}
-
-void add_model_options(CLI::App& app, SynthArguments& args) {
-  PlantedOptions& model = args.options.model;
-  app.add_option("--fields", model.fields, "Columns that take part in interactions")
-      ->capture_default_str();
-  app.add_option("--pairs", model.pairs, "Interacting pairs among them")->capture_default_str();
-  app.add_option("--dim", model.dim, "Dimension of the hidden vectors")->capture_default_str();
-  app.add_option("--share-linear", model.share_linear,
-                 "Share of the logit's variance owed to single categories")
-      ->capture_default_str();
-  app.add_option("--share-pairwise", model.share_pairwise, "... to pairs of categories")
-      ->capture_default_str();
-  app.add_option("--share-dense", model.share_dense, "... to the integers")->capture_default_str();
-  app.add_option("--auc", model.auc, "AUC of the true probabilities to aim at")
-      ->capture_default_str();
-  app.add_option("--ctr", args.click_rate, "Share of label 1 to aim at; default: 0.25");
 }
 
 void run(SynthArguments& args) {
   const auto start = Clock::now();
   CriteoSynthOptions& options = args.options;
   ColumnOptions& columns = args.columns();
-  if (!args.like.empty() && args.like != "criteo") {
-    raise<ConfigError>("--like: expected criteo, found \"{}\"", args.like);
+  if (!args.like.empty()) {
+    columns.profile = criteo_profile();
+    options.model.click_rate = CriteoProfile::kClickRate;
   }
-  if (!args.like.empty()) columns.profile = criteo_profile();
-  options.model.click_rate = args.click_rate.value_or(columns.profile ? CriteoProfile::kClickRate
-                                                                      : options.model.click_rate);
   if (args.cards.empty()) args.cards = columns.profile ? "kaggle" : "demo";
   columns.cards = parse_cardinalities(args.cards);
   options.progress = true;
@@ -125,10 +102,6 @@ void run(SynthArguments& args) {
   options.test_rows = options.by_day ? 0 : args.test_rows.value_or(options.test_rows);
   const SynthResult result = criteo_synth(options);
   const double seconds = seconds_since(start);
-  if (options.train_rows > 0) {
-    if (columns.profile) std::printf("%s", result.skew_table().c_str());
-    std::printf("%s\n", result.skew_summary().c_str());
-  }
   if (options.test_rows > 0) {
     const SynthScores& scores = result.test;
     std::printf(
@@ -167,7 +140,6 @@ int main(int argc, char** argv) {
       [&](CLI::App& app) {
         prep::add_file_options(app, args);
         prep::add_column_options(app, args);
-        prep::add_model_options(app, args);
       },
       [&] { prep::run(args); });
 }

@@ -80,9 +80,7 @@ TEST_CASE("numbers that cannot be are refused in a few words, and nothing is wri
                                              synth + "--train 0 --test 0",
                                              synth + "--cap 0",
                                              synth + "--seed " + huge,
-                                             synth + "--zipf x",
-                                             synth + "--pairs 100",
-                                             synth + "--share-linear nan",
+                                             synth + "--like kaggle",
                                              synth + "--format csv"};
   for (const std::string& command : commands) {
     INFO(command);

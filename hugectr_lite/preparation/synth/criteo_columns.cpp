@@ -18,6 +18,8 @@ constexpr uint64_t kTokenShape = 0x500, kIntegerShape = 0x400;
 constexpr int64_t kMaxCategories = 39999998;  // tokens are distinct modulo 40,000,000
 // Columns of fewer categories have no missing values unless a profile says so.
 constexpr int64_t kFewCategories = 10;
+// Without a profile: exponent of the Zipf law, and mean share of missing values.
+constexpr double kZipf = 1.2, kMissing = 0.08;
 
 // Inverse of the standard normal distribution function by bisection: for tables only.
 double normal_quantile(double p) {
@@ -31,12 +33,12 @@ double normal_quantile(double p) {
 
 double middle_of(int i) { return (i + 0.5) / IntegerColumn::kValues; }
 
-IntegerColumn log_normal_column(uint64_t seed, int number, double missing) {
+IntegerColumn log_normal_column(uint64_t seed, int number) {
   const random::Block b = random::block(seed, kIntegerShape, static_cast<uint64_t>(number));
   const double mu = 0.5 + 3.0 * random::uniform(b.word[0]);
   const double sigma = 0.6 + 0.9 * random::uniform(b.word[1]);
   IntegerColumn column;
-  column.missing = 2 * missing * random::uniform(b.word[2]);
+  column.missing = 2 * kMissing * random::uniform(b.word[2]);
   for (int i = 0; i < IntegerColumn::kValues; ++i) {
     const double x = std::exp(mu + sigma * normal_quantile(middle_of(i)));
     // Criteo's second integer goes down to -2.
@@ -106,13 +108,6 @@ void check(const ColumnOptions& o) {
                          card);
     }
   }
-  if (o.cap < 1) raise<ConfigError>("--cap: expected at least 1, found {}", o.cap);
-  if (o.zipf && !(*o.zipf >= 0 && *o.zipf <= 10)) {
-    raise<ConfigError>("--zipf: expected 0 to 10, found {}", *o.zipf);
-  }
-  if (o.missing && !(*o.missing >= 0 && *o.missing <= 0.5)) {
-    raise<ConfigError>("--missing: expected 0 to 0.5, found {}", *o.missing);
-  }
 }
 
 }  // namespace
@@ -137,40 +132,29 @@ std::vector<int64_t> named_cardinalities(const std::string& name) {
 
 CriteoColumns make_columns(const ColumnOptions& options) {
   check(options);
+  const CriteoProfile* profile = options.profile ? &*options.profile : nullptr;
   CriteoColumns columns;
   for (int k = 0; k < kDense; ++k) {
-    if (options.profile) {
-      columns.integers.push_back(profile_column(options.profile->integers[static_cast<size_t>(k)]));
-      if (options.missing) columns.integers.back().missing = *options.missing;
-    } else {
-      columns.integers.push_back(
-          log_normal_column(options.seed, k, options.missing.value_or(ColumnOptions::kMissing)));
-    }
+    columns.integers.push_back(profile != nullptr
+                                   ? profile_column(profile->integers[static_cast<size_t>(k)])
+                                   : log_normal_column(options.seed, k));
   }
-  const std::vector<int> place =
-      places([&](int s) { return options.cards[static_cast<size_t>(s)]; });
-  std::vector<int> source(kSlots);  // of each column, where it takes its profile
-  if (options.profile) {
-    const std::vector<int> theirs =
-        places([&](int s) { return options.profile->tokens[static_cast<size_t>(s)].cardinality; });
-    for (size_t s = 0; s < kSlots; ++s) {
-      const auto same = std::find(theirs.begin(), theirs.end(), place[s]);
-      source[s] = static_cast<int>(same - theirs.begin());
-    }
+  std::vector<int> place, theirs;
+  if (profile != nullptr) {
+    place = places([&](int s) { return options.cards[static_cast<size_t>(s)]; });
+    theirs = places([&](int s) { return profile->tokens[static_cast<size_t>(s)].cardinality; });
   }
   for (size_t s = 0; s < kSlots; ++s) {
     const int64_t card = std::min(options.cards[s], options.cap);
-    const bool zipf = options.zipf || !options.profile;
-    RankLaw law = zipf ? RankLaw::zipf(card, options.zipf.value_or(ColumnOptions::kZipf))
-                       : RankLaw::fit(card, skew_of(*options.profile, source[s]));
-    double missing = 0;
-    if (options.profile && !options.missing) {
-      missing = options.profile->tokens[static_cast<size_t>(source[s])].missing;
-    } else if (card >= kFewCategories) {
-      missing = 2 * options.missing.value_or(ColumnOptions::kMissing) *
-                random::uniform(random::word(options.seed, kTokenShape, s));
+    if (profile != nullptr) {
+      const auto same = std::find(theirs.begin(), theirs.end(), place[s]) - theirs.begin();
+      columns.tokens.push_back({RankLaw::fit(card, skew_of(*profile, static_cast<int>(same))),
+                                profile->tokens[static_cast<size_t>(same)].missing});
+    } else {
+      const double share = random::uniform(random::word(options.seed, kTokenShape, s));
+      columns.tokens.push_back(
+          {RankLaw::zipf(card, kZipf), card >= kFewCategories ? 2 * kMissing * share : 0.0});
     }
-    columns.tokens.push_back({std::move(law), missing});
   }
   return columns;
 }

@@ -33,11 +33,8 @@ struct ColumnOptions {
   uint64_t seed = 1;
   std::vector<int64_t> cards;  // categories a column, kSlots of them, missing not counted
   int64_t cap = INT64_MAX;     // upper bound on each
-  // Without a profile: a Zipf law everywhere, log-normal integers, shares of missing values drawn
-  // between 0 and twice `missing`. With one, zipf and missing replace what it says where given.
-  std::optional<double> zipf, missing;
+  // Without one: a Zipf law everywhere, log-normal integers, random shares of missing values.
   std::optional<CriteoProfile> profile;
-  static constexpr double kZipf = 1.2, kMissing = 0.08;
 };
 
 // Cardinalities by name: "demo" (small, learnable from a million rows), "kaggle", "terabyte"

@@ -19,7 +19,6 @@ struct IntegerProfile {
   // Quantiles of the values that are there, at kProbability.
   std::array<int32_t, 9> quantile{};
   static constexpr double kProbability[9] = {0, 0.01, 0.10, 0.25, 0.50, 0.75, 0.90, 0.99, 1};
-  double mean_log1p = 0;  // of log(1 + max(x, 0)) over the values that are there
 };
 
 struct TokenProfile {

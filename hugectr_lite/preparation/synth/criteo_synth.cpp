@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,6 @@
 #include "hugectr_lite/preparation/io/hexadecimal.h"
 #include "hugectr_lite/preparation/io/output_file.h"
 #include "hugectr_lite/preparation/io/stage_progress.h"
-#include "hugectr_lite/preparation/io/top_counts.h"
 #include "hugectr_lite/preparation/synth/key_counts.h"
 #include "hugectr_lite/preparation/synth/score.h"
 #include "hugectr_lite/preparation/synth/synth_manifest.h"
@@ -35,6 +35,40 @@ char* append_integer(uint32_t value, char* to) {
     return to + 1;
   }
   return std::to_chars(to, to + 10, value).ptr;
+}
+
+// Appends one line of Criteo's format, line feed included.
+void append_line(const PlantedModel& model, const PlantedRow& row, std::string& out) {
+  char line[kMaxLineBytes];
+  char* p = line;
+  *p++ = static_cast<char>('0' + row.label);
+  for (int k = 0; k < criteo::kDense; ++k) {
+    *p++ = '\t';
+    const int32_t value = model.dense_value(k, row.dense[static_cast<size_t>(k)]);
+    if (value == PlantedModel::kMissingValue) continue;
+    if (value < 0) *p++ = '-';
+    p = append_integer(static_cast<uint32_t>(std::abs(value)), p);
+  }
+  for (int s = 0; s < criteo::kSlots; ++s) {
+    *p++ = '\t';
+    const uint32_t category = row.category[static_cast<size_t>(s)];
+    if (category != 0) p = put_hexadecimal(model.token(s, category), p);
+  }
+  *p++ = '\n';
+  out.append(line, static_cast<size_t>(p - line));
+}
+
+// Appends one raw record, 160 bytes.
+void append_record(const PlantedModel& model, const PlantedRow& row, std::string& out) {
+  uint32_t record[criteo::kColumns];
+  record[0] = row.label;
+  for (int k = 0; k < criteo::kDense; ++k) {
+    // kMissingValue is negative too.
+    const int32_t value = model.dense_value(k, row.dense[static_cast<size_t>(k)]);
+    record[1 + k] = static_cast<uint32_t>(std::max(value, 0));
+  }
+  std::copy(row.category.begin(), row.category.end(), record + criteo::kFirstKey);
+  out.append(reinterpret_cast<const char*>(record), sizeof(record));
 }
 
 // Draws rows, kChunkRows a task, and writes the chunks in order: while some threads draw a window
@@ -108,7 +142,6 @@ class RowWriter {
     const auto n = static_cast<double>(rows);
     const double rate = scores.label_rate = static_cast<double>(histogram.positives()) / n;
     scores.bayes_auc = histogram.area_under_curve();
-    scores.auc_error = histogram.error_bound();
     scores.bayes_log_loss = loss / n;
     if (rate > 0 && rate < 1) {
       scores.base_log_loss = -(rate * std::log(rate) + (1 - rate) * std::log(1 - rate));
@@ -122,25 +155,6 @@ class RowWriter {
   StageProgress& progress_;
 };
 
-std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const CategoryCounts& counts) {
-  std::vector<ColumnSkew> columns;
-  for (int s = 0; s < criteo::kSlots; ++s) {
-    const TokenColumn& requested = model.columns().tokens[static_cast<size_t>(s)];
-    ColumnSkew c;
-    c.categories = requested.law.ranks();
-    c.target_missing = requested.missing;
-    if (counts.rows() > 0) {
-      c.missing = static_cast<double>(counts.missing(s)) / static_cast<double>(counts.rows());
-    }
-    for (int i = 0; i < 4; ++i) {
-      c.target_share[i] = requested.law.top_share(TopCounts::kTop[i]);
-      c.share[i] = counts.top_share(s, TopCounts::kTop[i]);
-    }
-    columns.push_back(c);
-  }
-  return columns;
-}
-
 nlohmann::ordered_json file_json(const OutputFile& file, const SynthScores& scores) {
   return {{"name", std::filesystem::path(file.path()).filename().string()},
           {"rows", scores.rows},
@@ -148,129 +162,32 @@ nlohmann::ordered_json file_json(const OutputFile& file, const SynthScores& scor
           {"xxh3", file.xxh3()},
           {"label_rate", scores.label_rate},
           {"bayes_auc", scores.bayes_auc},
-          {"bayes_auc_error", scores.auc_error},
           {"bayes_log_loss", scores.bayes_log_loss},
           {"base_log_loss", scores.base_log_loss}};
 }
 
 nlohmann::ordered_json model_json(const PlantedOptions& options, const PlantedModel& model) {
-  const ColumnOptions& columns = options.columns;
   std::vector<int64_t> cards;
   for (int s = 0; s < criteo::kSlots; ++s) cards.push_back(model.categories(s));
-  nlohmann::ordered_json json = {{"seed", columns.seed},
+  nlohmann::ordered_json json = {{"seed", options.columns.seed},
                                  {"cards", cards},
-                                 {"like_profile", columns.profile.has_value()},
-                                 {"dim", options.dim},
-                                 {"pairs", model.pairs()},
-                                 {"share_linear", options.share_linear},
-                                 {"share_pairwise", options.share_pairwise},
-                                 {"share_dense", options.share_dense},
-                                 {"auc", options.auc},
-                                 {"click_rate", options.click_rate},
-                                 {"scale", model.scale()},
-                                 {"bias", model.bias()}};
+                                 {"like_profile", options.columns.profile.has_value()},
+                                 {"click_rate", options.click_rate}};
   if (options.days > 1) {
     json["days"] = options.days;
     json["turnover"] = options.turnover;
   }
-  if (columns.zipf) json["zipf"] = *columns.zipf;
-  if (columns.missing) json["missing"] = *columns.missing;
   return json;
-}
-
-nlohmann::ordered_json columns_json(const std::vector<ColumnSkew>& columns) {
-  auto json = nlohmann::ordered_json::array();
-  for (size_t s = 0; s < columns.size(); ++s) {
-    json.push_back({{"name", fmt::format("C{}", s + 1)},
-                    {"categories", columns[s].categories},
-                    {"target_missing", columns[s].target_missing},
-                    {"missing", columns[s].missing},
-                    {"asked_top_share", columns[s].target_share},
-                    {"top_share", columns[s].share}});
-  }
-  return json;
-}
-
-}  // namespace
-
-void append_line(const PlantedModel& model, const PlantedRow& row, std::string& out) {
-  char line[kMaxLineBytes];
-  char* p = line;
-  *p++ = static_cast<char>('0' + row.label);
-  for (int k = 0; k < criteo::kDense; ++k) {
-    *p++ = '\t';
-    const int32_t value = model.dense_value(k, row.dense[static_cast<size_t>(k)]);
-    if (value == PlantedModel::kMissingValue) continue;
-    if (value < 0) *p++ = '-';
-    p = append_integer(static_cast<uint32_t>(std::abs(value)), p);
-  }
-  for (int s = 0; s < criteo::kSlots; ++s) {
-    *p++ = '\t';
-    const uint32_t category = row.category[static_cast<size_t>(s)];
-    if (category != 0) p = put_hexadecimal(model.token(s, category), p);
-  }
-  *p++ = '\n';
-  out.append(line, static_cast<size_t>(p - line));
-}
-
-void append_record(const PlantedModel& model, const PlantedRow& row, std::string& out) {
-  uint32_t record[criteo::kColumns];
-  record[0] = row.label;
-  for (int k = 0; k < criteo::kDense; ++k) {
-    // kMissingValue is negative too.
-    const int32_t value = model.dense_value(k, row.dense[static_cast<size_t>(k)]);
-    record[1 + k] = static_cast<uint32_t>(std::max(value, 0));
-  }
-  std::copy(row.category.begin(), row.category.end(), record + criteo::kFirstKey);
-  out.append(reinterpret_cast<const char*>(record), sizeof(record));
-}
-
-std::string SynthResult::skew_table() const {
-  std::string text = fmt::format("{:6}{:>11}  {:^15}  {:^15}  {:^15}  {:^15}  {:^15}\n", "column",
-                                 "categories", "missing", "top 1", "top 10", "top 100", "top 1000");
-  text += fmt::format("{:17}", "");
-  for (int i = 0; i < 5; ++i) text += fmt::format("  {:>6} {:>8}", "asked", "measured");
-  text += '\n';
-  for (size_t s = 0; s < columns.size(); ++s) {
-    const ColumnSkew& c = columns[s];
-    text += fmt::format("{:6}{:>11}  {:>6.4f} {:>8.4f}", fmt::format("C{}", s + 1), c.categories,
-                        c.target_missing, c.missing);
-    for (int i = 0; i < 4; ++i)
-      text += fmt::format("  {:>6.4f} {:>8.4f}", c.target_share[i], c.share[i]);
-    text += '\n';
-  }
-  return text;
-}
-
-std::string SynthResult::skew_summary() const {
-  double worst = 0;
-  size_t column = 0;
-  int top = 0;
-  for (size_t s = 0; s < columns.size(); ++s) {
-    for (int i = 0; i < 4; ++i) {
-      const double off = std::abs(columns[s].share[i] / columns[s].target_share[i] - 1);
-      if (off > worst) {
-        worst = off;
-        column = s;
-        top = i;
-      }
-    }
-  }
-  return fmt::format(
-      "skew: the shares of the top 1, 10, 100 and 1000 categories are within {:.2f} % of what was "
-      "asked (C{}, top {}: {:.4f}, asked {:.4f})",
-      100 * worst, column + 1, TopCounts::kTop[top], columns[column].share[top],
-      columns[column].target_share[top]);
 }
 
 // "00", "01", ...: names in the order of the days.
-static std::string day_name(int64_t day, int64_t days) {
+std::string day_name(int64_t day, int64_t days) {
   const auto digits = std::max<size_t>(2, std::to_string(days - 1).size());
   return fmt::format("day_{:0{}}", day, digits);
 }
 
 // Names of files of this prefix, of any layout.
-static std::vector<std::string> earlier_files(const std::filesystem::path& out) {
+std::vector<std::string> earlier_files(const std::filesystem::path& out) {
   std::vector<std::string> found;
   for (const char* ending : {"train.tsv", "test.tsv", "train.bin", "test.bin", "key_counts.bin",
                              "manifest.json", "meta.json"}) {
@@ -286,6 +203,8 @@ static std::vector<std::string> earlier_files(const std::filesystem::path& out) 
       found.push_back(name);
   return found;
 }
+
+}  // namespace
 
 SynthResult criteo_synth(const CriteoSynthOptions& options) {
   if (options.train_rows < 0 || options.test_rows < 0 || options.train_rows + options.test_rows < 1)
@@ -307,7 +226,8 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   const bool raw = options.format == SynthFormat::kRaw;
   std::vector<int64_t> sizes;
   for (int s = 0; s < criteo::kSlots; ++s) sizes.push_back(model.categories(s) + 1);
-  CategoryCounts counts(sizes, pool.threads(), raw);
+  std::optional<CategoryCounts> counts;  // of training rows
+  if (raw) counts.emplace(sizes, pool.threads());
   StageProgress progress(!options.progress);
   const int64_t days = options.by_day ? options.model.days : 1;
   progress.begin("drawing rows", days * options.train_rows + options.test_rows);
@@ -321,8 +241,9 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
     return *files.emplace_back(std::make_unique<OutputFile>(options.out + "." + name));
   };
   uint64_t first = 0;
-  const auto draw = [&](const std::string& name, int64_t n, int64_t day, CategoryCounts* counted) {
+  const auto draw = [&](const std::string& name, int64_t n, int64_t day) {
     OutputFile& file = add(name + (raw ? ".bin" : ".tsv"));
+    CategoryCounts* counted = raw && name == "train" ? &*counts : nullptr;
     const SynthScores scores =
         rows.write(std::exchange(first, first + static_cast<uint64_t>(n)), n, day, counted, file);
     file.finish();
@@ -333,21 +254,18 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
     return scores;
   };
   for (int64_t day = 0; options.by_day && day < days; ++day)
-    result.days.push_back(
-        draw(day_name(day, days), options.train_rows, day, day == 0 ? &counts : nullptr));
-  if (!options.by_day) result.train = draw("train", options.train_rows, 0, &counts);
-  if (options.test_rows > 0) result.test = draw("test", options.test_rows, 0, nullptr);
+    result.days.push_back(draw(day_name(day, days), options.train_rows, day));
+  if (!options.by_day) result.train = draw("train", options.train_rows, 0);
+  if (options.test_rows > 0) result.test = draw("test", options.test_rows, 0);
   progress.end();
-  result.columns = measured_skew(model, counts);
-  json["columns"] = columns_json(result.columns);
 
   if (raw) {
     OutputFile& key_counts = add("key_counts.bin");
-    write_key_counts(counts, sizes, key_counts);
+    write_key_counts(*counts, sizes, key_counts);
     const OutputFile& train = *files.front();
     const OutputFile& test = options.test_rows > 0 ? *files[1] : train;
     const std::string text =
-        synth_manifest(options.model.columns.seed, result, counts, sizes, train, test, key_counts)
+        synth_manifest(options.model.columns.seed, result, *counts, sizes, train, test, key_counts)
             .to_json();
     add("manifest.json").write(text);
   }

@@ -28,29 +28,14 @@ struct CriteoSynthOptions {
 struct SynthScores {
   int64_t rows = 0;
   double label_rate = 0;
-  double bayes_auc = 0.5;     // of the true probabilities against the labels,
-  double auc_error = 0;       // exact up to this (LogitHistogram)
+  double bayes_auc = 0.5;     // of the true probabilities against the labels
   double bayes_log_loss = 0;  // the same
   double base_log_loss = 0;   // of predicting label_rate for every row
-};
-
-// A column of categories, as asked for and as found in the training rows. Shares of the 1, 10, 100
-// and 1000 most frequent categories are of the values that are there.
-struct ColumnSkew {
-  int64_t categories = 0;
-  double target_missing = 0, missing = 0;
-  double target_share[4] = {0, 0, 0, 0}, share[4] = {0, 0, 0, 0};
 };
 
 struct SynthResult {
   SynthScores train, test;
   std::vector<SynthScores> days;
-  std::vector<ColumnSkew> columns;
-
-  // A line a column: asked and measured side by side.
-  [[nodiscard]] std::string skew_table() const;
-  // "skew: 26 columns; shares of the top 1, 10, 100, 1000 within 0.8 % of what was asked (C7, ...)"
-  [[nodiscard]] std::string skew_summary() const;
 };
 
 // Writes, with kTsv, <out>.train.tsv and <out>.test.tsv; memory depends on neither rows nor
@@ -58,15 +43,9 @@ struct SynthResult {
 // (data_reader/raw_format.h: 13 integers, missing and negative ones 0; 26 keys, key 0 a missing
 // token, key c the c-th most frequent category, so that tables need categories + 1 rows), with
 // <out>.manifest.json and <out>.key_counts.bin; memory for counting keys: 4 bytes a category. Both
-// write <out>.meta.json: model, scores, skew. By day, <out>.day_00.tsv and so on in the place of
-// training and test file; the skew is then that of the first day. The files do not depend on the
-// number of threads. Throws ConfigError, also where there are such files of an earlier run (without
+// write <out>.meta.json: model and scores. By day, <out>.day_00.tsv and so on in the place of
+// training and test file. The files do not depend on the number of threads. Throws ConfigError, also where there are such files of an earlier run (without
 // `force`), and FileError; on any error no file appears under its final name.
 SynthResult criteo_synth(const CriteoSynthOptions& options);
-
-// Appends one line of Criteo's format, line feed included.
-void append_line(const PlantedModel& model, const PlantedRow& row, std::string& out);
-// Appends one raw record, 160 bytes.
-void append_record(const PlantedModel& model, const PlantedRow& row, std::string& out);
 
 }  // namespace hlite::prep

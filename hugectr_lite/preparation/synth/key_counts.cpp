@@ -6,8 +6,8 @@
 
 namespace hlite::prep {
 
-CategoryCounts::CategoryCounts(const std::vector<int64_t>& sizes, int threads, bool whole)
-    : whole_(whole), rows_(static_cast<size_t>(threads)) {
+CategoryCounts::CategoryCounts(const std::vector<int64_t>& sizes, int threads)
+    : rows_(static_cast<size_t>(threads)) {
   HLITE_CHECK(sizes.size() == criteo::kSlots, "{} slots", sizes.size());
   for (int i = 0; i < threads; ++i) heads_.emplace_back(sizes.size() * kHead, 0);
   int64_t total = 0;
@@ -15,7 +15,7 @@ CategoryCounts::CategoryCounts(const std::vector<int64_t>& sizes, int threads, b
     first_.push_back(total);
     total += std::max<int64_t>(size - kHead, 0);
   }
-  if (whole_) tail_.reset(new std::atomic<uint32_t>[static_cast<size_t>(total)]());
+  tail_.reset(new std::atomic<uint32_t>[static_cast<size_t>(total)]());
 }
 
 int64_t CategoryCounts::rows() const {
@@ -27,19 +27,11 @@ int64_t CategoryCounts::rows() const {
 int64_t CategoryCounts::count(int slot, int64_t category) const {
   const auto s = static_cast<size_t>(slot), c = static_cast<size_t>(category);
   if (category >= kHead) {
-    HLITE_CHECK(whole_, "category {} was not counted", category);
     return tail_[static_cast<size_t>(first_[s]) + c - kHead].load(std::memory_order_relaxed);
   }
   int64_t sum = 0;
   for (const auto& head : heads_) sum += head[s * kHead + c];
   return sum;
-}
-
-double CategoryCounts::top_share(int slot, int64_t k) const {
-  int64_t sum = 0;
-  for (int64_t category = 1; category <= k; ++category) sum += count(slot, category);
-  const int64_t present = rows() - missing(slot);
-  return present > 0 ? static_cast<double>(sum) / static_cast<double>(present) : 0.0;
 }
 
 }  // namespace hlite::prep

@@ -19,16 +19,15 @@ class CategoryCounts {
  public:
   static constexpr uint32_t kHead = 1024;  // categories that every thread counts for itself
 
-  // `sizes`: categories of each slot, 0 included. `whole`: count all of them (4 bytes each), not
-  // only the first kHead.
-  CategoryCounts(const std::vector<int64_t>& sizes, int threads, bool whole);
+  // `sizes`: categories of each slot, 0 included.
+  CategoryCounts(const std::vector<int64_t>& sizes, int threads);
 
   void add(int worker, const Categories& row) {
     int64_t* head = heads_[static_cast<size_t>(worker)].data();
     for (size_t s = 0; s < row.size(); ++s, head += kHead) {
       if (row[s] < kHead) {
         ++head[row[s]];
-      } else if (whole_) {
+      } else {
         tail_[static_cast<size_t>(first_[s]) + row[s] - kHead].fetch_add(1,
                                                                          std::memory_order_relaxed);
       }
@@ -39,16 +38,12 @@ class CategoryCounts {
   // Below: once all is added.
   [[nodiscard]] int64_t rows() const;
   [[nodiscard]] int64_t missing(int slot) const { return count(slot, 0); }
-  // Returns, of the values that are there, the share of categories 1...k; k < kHead.
-  [[nodiscard]] double top_share(int slot, int64_t k) const;
-  // REQUIRES category < kHead or `whole`.
   [[nodiscard]] int64_t count(int slot, int64_t category) const;
 
  private:
   struct alignas(64) Rows {
     int64_t count = 0;
   };
-  bool whole_;
   std::vector<std::vector<int64_t>> heads_;  // [worker][slot * kHead + category]
   std::vector<Rows> rows_;                   // [worker]
   std::vector<int64_t> first_;               // of each slot in tail_

@@ -17,7 +17,8 @@ namespace {
 
 // Tokens are drawn below 107 * 40,000,000 < 2^32.
 constexpr uint64_t kTokenRange = 40000000, kTokenRepeats = 107;
-constexpr int kMaxDim = 64;
+constexpr double kShareLinear = 0.3, kSharePairwise = 0.55, kShareDense = 0.15;
+constexpr double kAreaUnderCurve = 0.87;
 // Weights kept in memory, and categories over which the mean of a slot's vectors is taken: the
 // shares p of the others sum up to sqrt(sum of p^2) < 1e-3 standard deviations of that mean.
 constexpr int64_t kHeadWeights = 1024, kMeanCategories = 1 << 20;
@@ -62,86 +63,33 @@ PlantedModel::Presence::Presence(double missing)
 
 PlantedModel::PlantedModel(const PlantedOptions& options)
     : options_(options), seed_(options.columns.seed), columns_(make_columns(options.columns)) {
-  const auto require = [](bool good, const char* option, const std::string& expected, auto found) {
-    if (!good) raise<ConfigError>("{}: expected {}, found {}", option, expected, found);
-  };
-  require(options.dim >= 1 && options.dim <= kMaxDim, "--dim", "1 to 64", options.dim);
-  require(options.fields >= 0 && options.fields <= kSlots, "--fields", "0 to 26", options.fields);
-  require(options.pairs >= 0 && options.pairs <= options.fields * (options.fields - 1) / 2,
-          "--pairs",
-          fmt::format("0 to {} of {} --fields", options.fields * (options.fields - 1) / 2,
-                      options.fields),
-          options.pairs);
-  const auto require_share = [&](const char* option, double share) {
-    require(share >= 0 && share <= 1e6, option, "a share >= 0", share);
-  };
-  require_share("--share-linear", options.share_linear);
-  require_share("--share-pairwise", options.share_pairwise);
-  require_share("--share-dense", options.share_dense);
-  require(options.auc > 0.5 && options.auc < 0.999, "--auc", "above 0.5, below 0.999", options.auc);
-  require(options.click_rate > 0 && options.click_rate < 1, "--ctr", "above 0, below 1",
-          options.click_rate);
-  require(options.days >= 1 && options.days <= 10000, "--days", "1 to 10000", options.days);
-  require(options.turnover >= 0 && options.turnover <= 1, "--turnover", "a share from 0 to 1",
-          options.turnover);
   for (int s = 0; s < kSlots; ++s) {
     const double came = 1 + std::ceil(static_cast<double>(options.days - 1) * options.turnover);
-    require(static_cast<double>(categories(s)) * came < static_cast<double>(kTokenRange),
-            "--days and --turnover",
-            fmt::format("fewer than {} categories in a column over all days", kTokenRange),
-            fmt::format("{} in C{}", static_cast<double>(categories(s)) * came, s + 1));
+    if (static_cast<double>(categories(s)) * came >= static_cast<double>(kTokenRange))
+      raise<ConfigError>(
+          "--days and --turnover: expected fewer than {} categories in a column over all days, "
+          "found {} in C{}",
+          kTokenRange, static_cast<double>(categories(s)) * came, s + 1);
   }
-  require(options.calibration_rows >= 1000, "--calibration-rows", "at least 1000",
-          options.calibration_rows);
-
-  choose_pairs();
+  choose_fields();
   for (int slot = 0; slot < kSlots; ++slot) build_slot(slot);
   for (int column = 0; column < kDense; ++column) build_dense(column);
   calibrate();
 }
 
-// `fields` of the slots, those with at least 10 categories first, and `pairs` of their pairs, each
-// field in as many as any other or one more.
-void PlantedModel::choose_pairs() {
-  const auto shuffled = [&](std::vector<int> items, uint64_t first) {
-    std::vector<uint32_t> order(items.size());
-    for (size_t i = 0; i < items.size(); ++i) {
-      order[i] = random::word(seed_, kPairs, first + i);
-    }
-    std::vector<int> index(items.size()), out;
-    std::iota(index.begin(), index.end(), 0);
-    std::stable_sort(index.begin(), index.end(), [&](int a, int b) {
-      return order[static_cast<size_t>(a)] < order[static_cast<size_t>(b)];
-    });
-    for (const int i : index) out.push_back(items[static_cast<size_t>(i)]);
-    return out;
-  };
-  std::vector<int> slots(kSlots);
+// Chooses among the slots, those with at least 10 categories first.
+void PlantedModel::choose_fields() {
+  std::array<uint32_t, kSlots> order;
+  for (size_t s = 0; s < kSlots; ++s) order[s] = random::word(seed_, kPairs, s);
+  std::array<int, kSlots> slots;
   std::iota(slots.begin(), slots.end(), 0);
-  slots = shuffled(slots, 0);
+  std::stable_sort(slots.begin(), slots.end(), [&](int a, int b) {
+    return order[static_cast<size_t>(a)] < order[static_cast<size_t>(b)];
+  });
   std::stable_partition(slots.begin(), slots.end(), [&](int s) { return categories(s) >= 10; });
-  slots.resize(static_cast<size_t>(options_.fields));
-  // Rings of growing step: (0,1), (1,2), ..., then (0,2), (1,3), ...; pairs of every slot are
-  // spread evenly and none comes twice.
-  const int n = options_.fields;
-  for (int step = 1; step <= n / 2 && static_cast<int>(pairs_.size()) < options_.pairs; ++step) {
-    const int ring = 2 * step == n ? step : n;
-    for (int i = 0; i < ring && static_cast<int>(pairs_.size()) < options_.pairs; ++i) {
-      const int a = slots[static_cast<size_t>(i)], b = slots[static_cast<size_t>((i + step) % n)];
-      pairs_.push_back({std::min(a, b), std::max(a, b)});
-      signs_.push_back(random::word(seed_, kPairs, 1000 + pairs_.size()) & 1 ? 1.0 : -1.0);
-    }
-  }
-  const auto position = [&](int slot) {
-    const auto found = std::find(pair_slots_.begin(), pair_slots_.end(), slot);
-    const auto at = static_cast<size_t>(found - pair_slots_.begin());
-    if (found == pair_slots_.end()) pair_slots_.push_back(slot);
-    return at;
-  };
-  for (const auto& pair : pairs_) {
-    const size_t a = position(pair[0]);
-    ends_.push_back({a, position(pair[1])});
-  }
+  std::copy_n(slots.begin(), kFields, fields_.begin());
+  for (size_t i = 0; i < kFields; ++i)
+    signs_[i] = random::word(seed_, kPairs, 1001 + i) & 1 ? 1.0 : -1.0;
 }
 
 double PlantedModel::weight(int slot, uint32_t category) const {
@@ -149,20 +97,16 @@ double PlantedModel::weight(int slot, uint32_t category) const {
       random::block(seed_, kSlotWeights + static_cast<uint64_t>(slot), category));
 }
 
-void PlantedModel::raw_vector(int slot, uint32_t category, double* out) const {
-  const auto dim = static_cast<uint64_t>(options_.dim), blocks = (dim + 1) / 2;
-  for (uint64_t k = 0; k < dim; k += 2) {
-    const random::Block b =
-        random::block(seed_, kSlotVectors + static_cast<uint64_t>(slot), category * blocks + k / 2);
-    out[k] = normal_of_halves(b.word[0], b.word[1]);
-    if (k + 1 < dim) out[k + 1] = normal_of_halves(b.word[2], b.word[3]);
-  }
+PlantedModel::HiddenVector PlantedModel::raw_vector(int slot, uint32_t category) const {
+  const random::Block b =
+      random::block(seed_, kSlotVectors + static_cast<uint64_t>(slot), category);
+  return {normal_of_halves(b.word[0], b.word[1]), normal_of_halves(b.word[2], b.word[3])};
 }
 
 void PlantedModel::build_slot(int number) {
   const TokenColumn& column = columns_.tokens[static_cast<size_t>(number)];
   const int64_t n = column.law.ranks();
-  SlotModel slot{RankSampler(column.law), Presence(column.missing), {}, {}};
+  SlotModel slot{RankSampler(column.law), Presence(column.missing), {}};
   const random::Block b = random::block(seed_, kSlotTokens + static_cast<uint64_t>(number), 0);
   slot.token_offset = b.word[1] % (kTokenRange - 1);
   slot.token_multiplier = 1 + b.word[2] % (kTokenRange - 2);
@@ -172,15 +116,13 @@ void PlantedModel::build_slot(int number) {
   for (int64_t i = 0; i < std::min(n + 1, kHeadWeights); ++i) {
     slot.head.push_back(static_cast<float>(weight(number, static_cast<uint32_t>(i))));
   }
-  if (std::find(pair_slots_.begin(), pair_slots_.end(), number) != pair_slots_.end()) {
-    const auto dim = static_cast<size_t>(options_.dim);
-    slot.mean.assign(dim, 0.0);
-    std::vector<double> square(dim, 0.0), v(dim);
+  if (std::find(fields_.begin(), fields_.end(), number) != fields_.end()) {
+    HiddenVector square{};
     double total = 0;
     const auto add = [&](int64_t category, double share) {
-      raw_vector(number, static_cast<uint32_t>(category), v.data());
+      const HiddenVector v = raw_vector(number, static_cast<uint32_t>(category));
       total += share;
-      for (size_t k = 0; k < dim; ++k) {
+      for (size_t k = 0; k < v.size(); ++k) {
         slot.mean[k] += share * v[k];
         square[k] += share * v[k] * v[k];
       }
@@ -191,13 +133,13 @@ void PlantedModel::build_slot(int number) {
       const int64_t end = std::min(bucket.first + bucket.ranks, kMeanCategories);
       for (int64_t rank = bucket.first; rank < end; ++rank) add(rank + 1, share);
     }
-    // Mean squared length `dim`, so that every pair weighs the same.
+    // Mean squared length 2, so that every pair weighs the same.
     double variance = 0;
-    for (size_t k = 0; k < dim; ++k) {
+    for (size_t k = 0; k < square.size(); ++k) {
       slot.mean[k] /= total;
       variance += square[k] / total - slot.mean[k] * slot.mean[k];
     }
-    slot.factor = variance > 0 ? std::sqrt(static_cast<double>(dim) / variance) : 0.0;
+    slot.factor = variance > 0 ? std::sqrt(2.0 / variance) : 0.0;
   }
   slots_.push_back(std::move(slot));
 }
@@ -254,20 +196,16 @@ PlantedModel::LogitParts PlantedModel::parts(const PlantedRow& row) const {
     parts.linear += category < head.size() ? static_cast<double>(head[category])
                                            : weight(static_cast<int>(s), category);
   }
-  const auto dim = static_cast<size_t>(options_.dim);
-  double vectors[kSlots * kMaxDim];
-  for (size_t i = 0; i < pair_slots_.size(); ++i) {
-    const auto number = static_cast<size_t>(pair_slots_[i]);
-    const SlotModel& slot = slots_[number];
-    double* v = vectors + i * dim;
-    raw_vector(pair_slots_[i], row.category[number], v);
-    for (size_t k = 0; k < dim; ++k) v[k] = (v[k] - slot.mean[k]) * slot.factor;
+  std::array<HiddenVector, kFields> v;
+  for (size_t i = 0; i < kFields; ++i) {
+    const auto number = static_cast<size_t>(fields_[i]);
+    v[i] = raw_vector(fields_[i], row.category[number]);
+    for (size_t k = 0; k < 2; ++k)
+      v[i][k] = (v[i][k] - slots_[number].mean[k]) * slots_[number].factor;
   }
-  for (size_t i = 0; i < ends_.size(); ++i) {
-    const double *a = vectors + ends_[i][0] * dim, *b = vectors + ends_[i][1] * dim;
-    double dot = 0;
-    for (size_t k = 0; k < dim; ++k) dot += a[k] * b[k];
-    parts.pairwise += signs_[i] * dot;
+  for (size_t i = 0; i < kFields; ++i) {
+    const HiddenVector &a = v[i], &b = v[(i + 1) % kFields];
+    parts.pairwise += signs_[i] * (a[0] * b[0] + a[1] * b[1]);
   }
   for (size_t k = 0; k < kDense; ++k) {
     parts.dense += static_cast<double>(dense_[k].effect[row.dense[k]]);
@@ -288,7 +226,7 @@ void PlantedModel::calibrate() {
     draw(i, row);
     all[i] = parts(row);
   }
-  const double total = options_.share_linear + options_.share_pairwise + options_.share_dense;
+  constexpr double kTotal = kShareLinear + kSharePairwise + kShareDense;
   const auto standardise = [&](double LogitParts::*part, double share) {
     double sum = 0, squares = 0;
     for (const LogitParts& p : all) sum += p.*part;
@@ -296,11 +234,11 @@ void PlantedModel::calibrate() {
     for (const LogitParts& p : all) squares += (p.*part - mean) * (p.*part - mean);
     mean_.*part = mean;
     const double deviation = std::sqrt(squares / static_cast<double>(n));
-    factor_.*part = deviation > 0 && total > 0 ? std::sqrt(share / total) / deviation : 0.0;
+    factor_.*part = deviation > 0 ? std::sqrt(share / kTotal) / deviation : 0.0;
   };
-  standardise(&LogitParts::linear, options_.share_linear);
-  standardise(&LogitParts::pairwise, options_.share_pairwise);
-  standardise(&LogitParts::dense, options_.share_dense);
+  standardise(&LogitParts::linear, kShareLinear);
+  standardise(&LogitParts::pairwise, kSharePairwise);
+  standardise(&LogitParts::dense, kShareDense);
 
   std::vector<double> z(n), p(n);
   for (size_t i = 0; i < n; ++i) z[i] = combine(all[i]);
@@ -319,11 +257,7 @@ void PlantedModel::calibrate() {
   for (int step = 0; step < 25; ++step) {
     scale_ = (low + high) / 2;
     probabilities(scale_);
-    (expected_area_under_curve(p) < options_.auc ? low : high) = scale_;
-  }
-  if (!(scale_ > 0.011 && scale_ < 29.9)) {
-    raise<ConfigError>("--auc: {} cannot be reached with these shares and cardinalities",
-                       options_.auc);
+    (expected_area_under_curve(p) < kAreaUnderCurve ? low : high) = scale_;
   }
 }
 

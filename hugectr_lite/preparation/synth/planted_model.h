@@ -1,14 +1,12 @@
 // A click model with hidden parameters: rows, and the true probability of each row's label.
 //
-//   logit = bias + scale * (sqrt(share_linear)   * z(linear)
-//                         + sqrt(share_pairwise) * z(pairwise)
-//                         + sqrt(share_dense)    * z(dense))
+//   logit = bias + scale * (sqrt(0.3) * z(linear) + sqrt(0.55) * z(pairwise) + sqrt(0.15) * z(dense))
 //   linear    sum over the slots of w_slot[category]                 w ~ normal
-//   pairwise  sum over hidden pairs (a, b) of +-<v_a[category], v_b[category]>,  v of `dim` normals
+//   pairwise  sum over 4 hidden pairs (a, b) of +-<v_a[category], v_b[category]>,  v of 2 normals
 //   dense     sum over the integers of c_k * log(1 + max(x_k, 0)), missing as 0
 //
 // z() shifts and scales each part to mean 0, variance 1 over the first rows; scale and bias are
-// then found so that the expected AUC of the true probabilities and the click rate are as asked.
+// then found so that the expected AUC of the true probabilities is 0.87 and the click rate as asked.
 // The vectors of a slot have mean 0 under its category distribution: what a pair contributes cannot
 // be seen from either slot alone, so a model without interactions cannot learn it.
 //
@@ -32,11 +30,6 @@ namespace hlite::prep {
 
 struct PlantedOptions {
   ColumnOptions columns;
-  int dim = 2;
-  int pairs = 4;
-  int fields = 4;  // slots that take part in pairs; pairs <= fields * (fields - 1) / 2
-  double share_linear = 0.3, share_pairwise = 0.55, share_dense = 0.15;
-  double auc = 0.87;
   double click_rate = 0.25;
   int64_t calibration_rows = 50000;
   int64_t days = 1;
@@ -67,15 +60,13 @@ class PlantedModel {
   // The token of a category > 0: distinct within the slot, also modulo 40,000,000.
   [[nodiscard]] uint32_t token(int slot, uint32_t category) const;
 
-  [[nodiscard]] const CriteoColumns& columns() const { return columns_; }
   [[nodiscard]] int64_t categories(int slot) const {
     return columns_.tokens[static_cast<size_t>(slot)].law.ranks();
   }
-  [[nodiscard]] double scale() const { return scale_; }
-  [[nodiscard]] double bias() const { return bias_; }
-  [[nodiscard]] const std::vector<std::array<int, 2>>& pairs() const { return pairs_; }
 
  private:
+  static constexpr size_t kFields = 4;  // slots that interact, each with the next
+  using HiddenVector = std::array<double, 2>;
   struct LogitParts {
     double linear, pairwise, dense;
   };
@@ -89,8 +80,8 @@ class PlantedModel {
     RankSampler sampler;
     Presence presence;
     std::vector<float> head;  // weights of categories 0, 1, ..., those drawn most
-    // Properties of the vectors, in slots that interact: what is taken off and multiplied with.
-    std::vector<double> mean;
+    // Of the vectors, in slots that interact: what is taken off and multiplied with.
+    HiddenVector mean{};
     double factor = 1;
     uint64_t token_multiplier = 1, token_offset = 0;
     uint32_t turnover_phase = 0;
@@ -103,11 +94,11 @@ class PlantedModel {
 
   void build_slot(int slot);
   void build_dense(int column);
-  void choose_pairs();
+  void choose_fields();
   void calibrate();
   [[nodiscard]] double weight(int slot, uint32_t category) const;
   // The vector before centring.
-  void raw_vector(int slot, uint32_t category, double* out) const;
+  [[nodiscard]] HiddenVector raw_vector(int slot, uint32_t category) const;
   // The category that is the `rank`-th most frequent on a day.
   [[nodiscard]] uint32_t category_on(int64_t day, int slot, uint32_t rank) const;
   // Returns the label's coin, uniform in [0, 1). The categories are those of the first day.
@@ -120,10 +111,8 @@ class PlantedModel {
   CriteoColumns columns_;
   std::vector<SlotModel> slots_;
   std::array<DenseColumn, criteo::kDense> dense_;
-  std::vector<std::array<int, 2>> pairs_;
-  std::vector<double> signs_;
-  std::vector<int> pair_slots_;                 // slots of pairs_, each once
-  std::vector<std::array<size_t, 2>> ends_;     // per pair: positions in pair_slots_
+  std::array<int, kFields> fields_;
+  std::array<double, kFields> signs_;           // of the pair (field i, field i + 1)
   LogitParts mean_{0, 0, 0}, factor_{1, 1, 1};  // z(x) * sqrt(share) = (x - mean) * factor
   double scale_ = 1, bias_ = 0;
 };

@@ -175,16 +175,6 @@ RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
   return law;
 }
 
-double RankLaw::top_share(int64_t k) const {
-  double sum = 0;
-  for (const RankBucket& b : buckets_) {
-    if (b.first >= k) break;
-    const int64_t taken = std::min(b.ranks, k - b.first);
-    sum += b.share * static_cast<double>(taken) / static_cast<double>(b.ranks);
-  }
-  return std::min(sum, 1.0);
-}
-
 double RankLaw::expected_distinct(double draws) const {
   double sum = 0;
   for (const RankBucket& b : buckets_) {

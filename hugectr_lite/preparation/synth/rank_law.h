@@ -39,8 +39,6 @@ class RankLaw {
 
   [[nodiscard]] int64_t ranks() const { return buckets_.back().first + buckets_.back().ranks; }
   [[nodiscard]] const std::vector<RankBucket>& buckets() const { return buckets_; }
-  // Share of the `k` most frequent categories.
-  [[nodiscard]] double top_share(int64_t k) const;
   // Expected number of different categories among `draws` independent values.
   [[nodiscard]] double expected_distinct(double draws) const;
 

@@ -36,21 +36,6 @@ void LogitHistogram::add(double logit, bool label) {
   bins_[bin].count[label ? 1 : 0].fetch_add(1, std::memory_order_relaxed);
 }
 
-LogitHistogram::Pairs LogitHistogram::pairs() const {
-  Pairs pairs{0, 0, 0};
-  double below = 0, positives = 0;
-  for (int64_t i = 0; i < kBins; ++i) {
-    const auto negative = static_cast<double>(bins_[static_cast<size_t>(i)].count[0].load()),
-               positive = static_cast<double>(bins_[static_cast<size_t>(i)].count[1].load());
-    pairs.ordered += positive * below;
-    pairs.tied += positive * negative;
-    below += negative;
-    positives += positive;
-  }
-  pairs.all = positives * below;
-  return pairs;
-}
-
 int64_t LogitHistogram::positives() const {
   int64_t sum = 0;
   for (int64_t i = 0; i < kBins; ++i) sum += bins_[static_cast<size_t>(i)].count[1];
@@ -58,13 +43,15 @@ int64_t LogitHistogram::positives() const {
 }
 
 double LogitHistogram::area_under_curve() const {
-  const Pairs p = pairs();
-  return p.all > 0 ? (p.ordered + p.tied / 2) / p.all : 0.5;
-}
-
-double LogitHistogram::error_bound() const {
-  const Pairs p = pairs();
-  return p.all > 0 ? p.tied / 2 / p.all : 0.0;
+  double below = 0, positives = 0, wins = 0;
+  for (int64_t i = 0; i < kBins; ++i) {
+    const auto negative = static_cast<double>(bins_[static_cast<size_t>(i)].count[0].load()),
+               positive = static_cast<double>(bins_[static_cast<size_t>(i)].count[1].load());
+    wins += positive * (below + negative / 2);
+    below += negative;
+    positives += positive;
+  }
+  return positives * below > 0 ? wins / (positives * below) : 0.5;
 }
 
 }  // namespace hlite::prep

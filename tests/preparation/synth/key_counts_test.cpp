@@ -27,7 +27,7 @@ TEST_CASE("counts are exact, whichever thread counts") {
     for (size_t s = 0; s < r.size(); ++s) ++expected[s][r[s]];
   }
   for (const int threads : {1, 3}) {
-    CategoryCounts counts(sizes, threads, true);
+    CategoryCounts counts(sizes, threads);
     ThreadPool pool(threads);
     pool.run(7, [&](int64_t task, int worker) {
       for (int64_t i = task; i < kRows; i += 7) counts.add(worker, row(static_cast<uint64_t>(i)));
@@ -38,23 +38,8 @@ TEST_CASE("counts are exact, whichever thread counts") {
       for (int64_t c = 0; c < sizes[static_cast<size_t>(s)]; ++c)
         REQUIRE(counts.count(s, c) == e[c]);
       CHECK(counts.missing(s) == e[0]);
-      CHECK(counts.top_share(s, 3) ==
-            static_cast<double>(e[1] + e[2] + e[3]) / static_cast<double>(kRows - e[0]));
     }
   }
-}
-
-TEST_CASE("no rows, and only the frequent categories") {
-  const std::vector<int64_t> sizes(criteo::kSlots, 2000);
-  CategoryCounts counts(sizes, 1, false);
-  CHECK(counts.top_share(0, 10) == 0.0);
-  Categories r{};
-  r[0] = 1999;
-  counts.add(0, r);
-  CHECK(counts.rows() == 1);
-  CHECK(counts.missing(0) == 0);
-  CHECK(counts.missing(1) == 1);
-  CHECK_THROWS(counts.count(0, 1999));
 }
 
 }  // namespace
