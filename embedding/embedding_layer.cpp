@@ -84,10 +84,6 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
   }
   if (hashed()) set_capacity(config.solver.ranks());
   spec_.vocabulary = config_.vocabulary;
-  if (key_owner() == KeyOwner::kByPart && config.solver.ranks() > int64_t{kKeyParts})
-    config::fail_at(table_node("admission"),
-                    fmt::format("expected at most {} ranks for type \"bloom\", found {}", kKeyParts,
-                                config.solver.ranks()));
   if (!config.trains) {  // no row comes or leaves
     spec_.vocabulary = {};
     spec_.vocabulary.zeros = config_.vocabulary.zeros;

@@ -50,7 +50,6 @@ class EmbeddingLayer {
   // hashed(): keys get rows when they are first seen, on the rank that key_owner() says.
   [[nodiscard]] bool hashed() const { return config_.is_hashed(); }
   [[nodiscard]] KeyOwner key_owner() const {
-    if (spec_.vocabulary.admission.type == AdmissionType::kBloom) return KeyOwner::kByPart;
     return by_slot() ? KeyOwner::kByTable : KeyOwner::kByKey;
   }
   // The largest number of rows of a rank, if hashed().

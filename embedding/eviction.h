@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "embedding/exact_counter.h"
+#include "embedding/key_counter.h"
 #include "embedding/vocabulary_rules.h"
 
 namespace hlite::embedding {

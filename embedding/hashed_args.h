@@ -5,10 +5,9 @@
 #include <cstdint>
 
 #include "embedding/initial_values.h"
-#include "embedding/key_filter_ref.h"
-#include "embedding/key_part.h"
 #include "embedding/row_use.h"
 #include "embedding/slots_ref.h"
+#include "embedding/table_key.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/random.h"
@@ -79,7 +78,6 @@ struct AdmissionArgs {
   uint32_t threshold = 1;
   float probability = 1;
   KeyCounts counts = {};     // for AdmissionType::kCount
-  KeyFilterRef filter = {};  // for AdmissionType::kBloom
   bool refuses = false;      // a new key may be left without a row
   bool may_be_full = false;  // and so may one that finds no row left, which is no error
 };

@@ -40,12 +40,13 @@ HashedIndex::HashedIndex(const TablesSpec& spec, const TableStorage& storage, co
       capacity_(storage.own_rows()),
       max_lookups_(max_batch * spec.layout.columns()),
       max_keys_(rules_.refuses() ? (max_keys > 0 ? max_keys : max_lookups_) : 0),
-      counter_(make_key_counter(spec, {.exec = exec,
-                                       .rows = capacity_,
-                                       .max_keys = max_keys_,
-                                       .rank = storage.ranks().rank,
-                                       .ranks = storage.ranks().ranks(),
-                                       .keys_with_row = [this] { return keys(); }})) {
+      counter_(rules_.admission.type == AdmissionType::kCount
+                   ? std::make_unique<KeyCounter>(
+                         spec, KeyCounterPlace{.exec = exec,
+                                               .rows = capacity_,
+                                               .max_keys = max_keys_,
+                                               .keys_with_row = [this] { return keys(); }})
+                   : nullptr) {
   HLITE_CHECK(capacity_ < int64_t{kUnseen}, "{}: {} rows", spec_.name, capacity_);
 }
 
@@ -158,7 +159,7 @@ HashedInsertArgs HashedIndex::insert_args(const HashedArgs& batch, const int64_t
                     .threshold = static_cast<uint32_t>(rules_.admission.threshold),
                     .probability = static_cast<float>(rules_.admission.probability),
                     .refuses = rules_.refuses()};
-  if (counter_) counter_->add_to(args.admission);
+  if (counter_) args.admission.counts = counter_->counts();
   args.admission.may_be_full = rules_.when_full != WhenFull::kError;
   args.uses = storage_.uses();
   args.step = step;

@@ -14,7 +14,6 @@
 #include <string>
 
 #include "embedding/cutter.h"
-#include "embedding/filter_count.cuh"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
@@ -84,7 +83,7 @@ __device__ inline uint32_t touch(RowUse& use, uint32_t iteration) {
   return ++use.count;
 }
 
-// ExactCounter::count().
+// KeyCounter::count().
 __device__ inline uint32_t count_key(const KeyCounts& counts, unsigned long long key,
                                      uint32_t iteration) {
   uint64_t at = probe(counts, key);
@@ -106,11 +105,8 @@ __device__ inline bool admits(const HashedInsertArgs& args, unsigned long long k
   if (at <= table.mask() && key_at(table, at) == key) return false;
   const uint32_t iteration = iteration_after(args.step);
   const bool full = by.may_be_full && table.counts->size == table.capacity;
-  if (counts_keys(by.type)) {
-    const uint32_t count = by.type == AdmissionType::kBloom ? count_in_filter(by.filter, key)
-                                                            : count_key(by.counts, key, iteration);
-    return count >= by.threshold && !full;
-  }
+  if (by.type == AdmissionType::kCount)
+    return count_key(by.counts, key, iteration) >= by.threshold && !full;
   return !full && (by.type == AdmissionType::kAll ||
                    admits_by_chance(args.first, key, iteration, by.probability));
 }
@@ -152,7 +148,7 @@ __global__ void __launch_bounds__(kItemThreads)
     number_kernel(HashedInsertArgs args, const uint32_t* new_keys, const uint32_t* new_tables) {
   const HashedTable& table = args.batch.table;
   const AdmissionArgs& by = args.admission;
-  const bool counted = counts_keys(by.type);
+  const bool counted = by.type == AdmissionType::kCount;
   const int64_t i = global_thread();
   if (i >= table.counts->claimed) return;
   const unsigned long long key = table_key(new_tables[i], new_keys[i]);
@@ -163,7 +159,7 @@ __global__ void __launch_bounds__(kItemThreads)
   if (fits) table.key_of_row[row] = key;
   // Counted for this batch when its rows are looked up.
   if (fits && args.uses) args.uses[row] = {counted ? by.threshold - 1 : 0, 0};
-  if (fits && by.type == AdmissionType::kCount) atomicAdd(&by.counts.state->size, ~0u);
+  if (fits && counted) atomicAdd(&by.counts.state->size, ~0u);
   if (row == table.capacity && table.counts->full == 0 && !by.may_be_full) {
     table.counts->full = 1;
     table.counts->full_key = key;
@@ -317,8 +313,6 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   if (args.admission.type == AdmissionType::kCount)
     launch({.name = "open_counts", .stream = stream}, open_counts_kernel, args.admission.counts,
            args.step);
-  if (args.admission.type == AdmissionType::kBloom)
-    open_filter(stream, args.admission.filter, args.step);
   launch(item_shape("hashed_claim", n, stream), claim_kernel, args, n, claims.keys[0],
          claims.tables[0]);
   const hlite::gpu::Temporary temporary{args.workspace + claims.bytes,

@@ -1,8 +1,12 @@
-// KeyCounter: how many training batches have had a key that has no row yet, on the CPU or a GPU,
-// exactly (ExactCounter) or by a filter of fixed size (KeyFilter), as the admission says.
+// KeyCounter: how many training batches have had a key that has no row yet (AdmissionType::kCount),
+// on the CPU or a GPU.
 //
 // What is counted depends on the batches alone, not on the order of threads, and a run that is made
 // again counts nothing twice.
+//
+// A batch may begin with any number of counted keys below the capacity, and then all of its new
+// keys are counted; beyond it, only keys that are counted already. A key that gets a row is not
+// among the counted keys any more; its place is free after the next forget() or assign().
 #pragma once
 
 #include <functional>
@@ -12,9 +16,11 @@
 #include <vector>
 
 #include "embedding/hashed_args.h"
+#include "embedding/key_index.h"
 #include "embedding/tables_spec.h"
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/exec_memory.h"
 #include "hugectr_lite/core/tensor_ref.h"
 
 namespace hlite::embedding {
@@ -27,45 +33,69 @@ struct KeyCounterPlace {
   Exec exec = {};
   int64_t rows = 0;      // keys with a row, at most
   int64_t max_keys = 0;  // keys of a training batch, at most
-  int rank = 0, ranks = 1;
   // Returns the keys that have a row. REQUIRES that nothing runs.
   std::function<std::vector<uint64_t>()> keys_with_row = {};
 };
 
+struct CountedKey {
+  uint64_t key = 0;  // table_key()
+  RowUse use = {};
+  bool operator<(const CountedKey& other) const { return key < other.key; }
+};
+
 class KeyCounter {
  public:
-  KeyCounter() = default;
-  KeyCounter(const KeyCounter&) = delete;
-  KeyCounter& operator=(const KeyCounter&) = delete;
-  virtual ~KeyCounter() = default;
-  [[nodiscard]] virtual int64_t bytes() const = 0;
-  virtual void allocate() = 0;
-  virtual void clear() = 0;
+  // `spec` must outlive the counter.
+  KeyCounter(const TablesSpec& spec, KeyCounterPlace place);
+  [[nodiscard]] int64_t bytes() const;
+  void allocate();
+  void clear() { assign({}); }
 
   // On the CPU: counts a key for `iteration`, once. Returns its count, or 0 if it is not taken or
   // its count is known to the caller.
-  virtual uint32_t count(uint64_t key, uint32_t iteration) = 0;
-  // Prefetches the cache lines that count() will read, if it counts here.
-  virtual void prefetch(uint64_t key) const = 0;
+  uint32_t count(uint64_t key, uint32_t iteration);
+  // Prefetches the cache lines that count() will read.
+  void prefetch(uint64_t key) const { index_->prefetch(key); }
   // There: the key that was counted last has got a row. REQUIRES that it is `key`.
-  virtual void has_row(uint64_t key) = 0;
+  void has_row(uint64_t key);
   // On a GPU: what the kernels of an insertion need.
-  virtual void add_to(AdmissionArgs& args) const = 0;
+  [[nodiscard]] const KeyCounts& counts() const { return counts_; }
 
   // These are called between two iterations and synchronize the device.
-  // Makes place for other keys, after `iteration`.
-  virtual void forget(int64_t iteration) = 0;
+  // Makes place for other keys after `iteration`: keys leave that have got a row, those that no
+  // batch has had for steps_to_live, and if more than three quarters of the capacity are left, the
+  // half that was seen least recently.
+  void forget(int64_t iteration);
   // The number of keys that are counted.
-  [[nodiscard]] virtual int64_t size() = 0;
-  // The tensors of a file. Collective. They borrow from the counter.
-  [[nodiscard]] virtual std::vector<TensorRef> tensors(const comm::RankContext& ranks) = 0;
-  // Takes the counts of a file that is going to be read: those that its tensors' put() does not
-  // bring. `owns`: whether this rank counts a key of a table.
-  virtual void read(const WordsOf& words_of,
-                    const std::function<bool(int64_t table, uint32_t key)>& owns) = 0;
-};
+  [[nodiscard]] int64_t size();
+  // <layer>.table_<i>.candidates, [n, 3] words: key, count and last iteration of the keys that any
+  // rank counts, by key. Collective.
+  [[nodiscard]] std::vector<TensorRef> tensors(const comm::RankContext& ranks);
+  // Takes the counts of a file. `owns`: whether this rank counts a key of a table.
+  void read(const WordsOf& words_of, const std::function<bool(int64_t table, uint32_t key)>& owns);
 
-// Null if the admission counts nothing. `spec` must outlive the counter.
-std::unique_ptr<KeyCounter> make_key_counter(const TablesSpec& spec, KeyCounterPlace place);
+  // The keys that are counted and have no row, in any order.
+  [[nodiscard]] std::vector<CountedKey> entries() const;
+  // Counts these keys alone.
+  void assign(const std::vector<CountedKey>& entries);
+
+ private:
+  [[nodiscard]] int64_t slots() const { return capacity_ + place_.max_keys + place_.rows; }
+  [[nodiscard]] bool on_gpu() const { return place_.exec.on_gpu(); }
+  [[nodiscard]] std::vector<CountedKey> device_entries() const;
+  void drop_on_cpu(int64_t iteration);
+
+  const TablesSpec& spec_;
+  const KeyCounterPlace place_;
+  const int64_t capacity_;
+  std::unique_ptr<KeyIndex> index_;  // on the CPU
+  std::vector<RowUse> uses_;         // there, of each key of the index
+  size_t counted_ = 0;               // there, the place in them of the key that was counted last
+  int64_t with_row_ = 0;             // there, how many of them have got a row
+  uint32_t step_ = 0;
+  bool open_ = false;
+  ExecMemory memory_;  // on a GPU
+  KeyCounts counts_;
+};
 
 }  // namespace hlite::embedding

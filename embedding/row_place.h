@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "embedding/key_part.h"
+#include "embedding/table_key.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::embedding {
@@ -50,13 +50,11 @@ HLITE_HD inline RowPlace shard_place(const int* ranks /*[count]*/,
 }
 
 // The rule that decides which rank owns the row of a key in a hashed table.
-enum class KeyOwner { kByKey, kByTable, kByPart };
+enum class KeyOwner { kByKey, kByTable };
 
-// Returns that rank: the number of the key, its table or its key_part(), modulo the ranks.
+// Returns that rank: the number of the key or its table, modulo the ranks.
 HLITE_HD inline int hashed_rank(KeyOwner by, int64_t table, uint32_t key, int ranks) {
-  uint32_t number = key;
-  if (by == KeyOwner::kByTable) number = static_cast<uint32_t>(table);
-  if (by == KeyOwner::kByPart) number = key_part(mix(table_key(table, key)));
+  const uint32_t number = by == KeyOwner::kByTable ? static_cast<uint32_t>(table) : key;
   return static_cast<int>(number % static_cast<uint32_t>(ranks));
 }
 

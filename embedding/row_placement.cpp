@@ -47,9 +47,7 @@ RowPlacement RowPlacement::by_table(const SlotLayout& layout, std::vector<std::v
 
 RowPlacement RowPlacement::by_key(const SlotLayout& layout, int ranks, int64_t capacity,
                                   KeyOwner by) {
-  const bool by_part = by == KeyOwner::kByPart;
   HLITE_CHECK(ranks >= 1 && capacity >= 1, "{} ranks, {} rows", ranks, capacity);
-  HLITE_CHECK(!by_part || ranks <= static_cast<int>(kKeyParts), "{} ranks", ranks);
   RowPlacement placement(layout);
   placement.hashed_ = true;
   placement.owner_ = by;
@@ -59,8 +57,7 @@ RowPlacement RowPlacement::by_key(const SlotLayout& layout, int ranks, int64_t c
       const int64_t keys = layout.table_rows[static_cast<size_t>(t)];
       int64_t& rows = placement.rows_[static_cast<size_t>(q)];
       if (by == KeyOwner::kByKey) rows += (keys + ranks - 1 - q) / ranks;
-      // The number of keys in a rank's parts is not known beforehand: at most all.
-      if (by_part || (by == KeyOwner::kByTable && t % ranks == q)) rows += keys;
+      if (by == KeyOwner::kByTable && t % ranks == q) rows += keys;
     }
   for (int64_t& rows : placement.rows_) rows = std::clamp<int64_t>(rows, 1, capacity);
   return placement;
@@ -89,10 +86,6 @@ std::vector<double> RowPlacement::key_share(int64_t table) const {
   const bool even = model_ || (hashed_ && owner_ == KeyOwner::kByKey);
   std::vector<double> share(rows_.size(), even ? 1.0 / n : 0.0);
   if (even) return share;
-  if (hashed_ && owner_ == KeyOwner::kByPart) {
-    for (uint32_t part = 0; part < kKeyParts; ++part) share[part % share.size()] += 1.0 / kKeyParts;
-    return share;
-  }
   if (hashed_) {
     share[static_cast<size_t>(hashed_rank(owner_, table, 0, ranks()))] = 1;
     return share;

@@ -33,8 +33,7 @@ class RowPlacement {
   static RowPlacement by_table(const SlotLayout& layout, std::vector<std::vector<int>> shards,
                                int ranks);
 
-  // Holds up to `capacity` keys on a rank, or all possible keys. REQUIRES at most
-  // kKeyParts ranks for kByPart.
+  // Holds up to `capacity` keys on a rank, or all possible keys.
   static RowPlacement by_key(const SlotLayout& layout, int ranks, int64_t capacity, KeyOwner by);
 
   // REQUIRES key < rows of the table. Ascending keys of a table that lie on one rank have ascending

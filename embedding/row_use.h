@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "hugectr_lite/core/host_device.h"
-
 namespace hlite::embedding {
 
 // The use of a row by training.
@@ -17,13 +15,7 @@ struct RowUse {
 enum class AdmissionType {
   kAll,
   kCount,        // a key gets a row in the batch that is the `threshold`-th to have it
-  kBloom,        // the same by counts that may be too high (KeyFilter)
   kProbability,  // each batch that has the key admits it with `probability`
 };
-
-// Returns true if batches that have a key are counted before it gets a row.
-HLITE_HD constexpr bool counts_keys(AdmissionType type) {
-  return type == AdmissionType::kCount || type == AdmissionType::kBloom;
-}
 
 }  // namespace hlite::embedding

@@ -61,8 +61,6 @@ inline std::string uses_name(const std::string& layer, int64_t table) {
 inline std::string candidates_name(const std::string& layer, int64_t table) {
   return table_name(layer, table) + ".candidates";
 }
-// The counts of a KeyFilter, of all tables of a layer.
-inline std::string filter_name(const std::string& layer) { return layer + ".filter"; }
 inline std::string state_name(const std::string& layer, int64_t table,
                               optimizer::OptimizerType rule, int state) {
   return fmt::format("{}.{}", table_name(layer, table), optimizer::state_name(rule, state));

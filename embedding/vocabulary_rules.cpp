@@ -1,7 +1,5 @@
 #include "embedding/vocabulary_rules.h"
 
-#include "embedding/key_filter_ref.h"
-
 namespace hlite::embedding {
 
 VocabularyCounts& VocabularyCounts::operator+=(const VocabularyCounts& more) {
@@ -16,51 +14,24 @@ VocabularyCounts& VocabularyCounts::operator+=(const VocabularyCounts& more) {
   return *this;
 }
 
-// Refuses the keys of other types.
-static void check_admission(config::Block& s, const Admission& admission) {
-  using enum AdmissionType;
-  const auto only_for = [&](const char* key, bool right, const char* types) {
-    if (!right && s.has(key)) s.refuse(key, fmt::format("expected type {}", types));
-  };
-  const bool bloom = admission.type == kBloom;
-  only_for("probability", admission.type == kProbability, "\"probability\"");
-  only_for("capacity", admission.type == kCount, "\"count\"");
-  only_for("threshold", counts_keys(admission.type), "\"count\" or \"bloom\"");
-  only_for("expected_keys", bloom, "\"bloom\"");
-  only_for("false_positive", bloom, "\"bloom\"");
-  if (bloom) s.missing("expected_keys");
-  if (bloom && admission.threshold > int64_t{kMaxFilterCount})
-    s.expected("threshold", fmt::format("at most {} for type \"bloom\", whose counters have 8 bits",
-                                        kMaxFilterCount));
-}
-
 static void declare_admission(config::Block& s, Admission& admission) {
   s.choice("type", &admission.type,
-           {{"count", AdmissionType::kCount},
-            {"bloom", AdmissionType::kBloom},
-            {"probability", AdmissionType::kProbability}},
-           "`count` counts the training batches that have a key, exactly. `bloom` counts them in a "
-           "counting Bloom filter, whose memory is fixed and whose counts may be too high. "
-           "`probability` draws for each key of a batch and keeps no counts.",
+           {{"count", AdmissionType::kCount}, {"probability", AdmissionType::kProbability}},
+           "`count` counts the training batches that have a key. `probability` draws for each key "
+           "of a batch and keeps no counts.",
            config::kRequired);
   s.integer("threshold", &admission.threshold, {.min = 1, .max = 1 << 30},
-            "For `count` and `bloom`: a key gets its row in the batch that is the threshold-th to "
-            "have it; for `bloom` at most 255.");
+            "For `count`: a key gets its row in the batch that is the threshold-th to have it.");
   s.integer("capacity", &admission.capacity, {.min = 0, .max = int64_t{1} << 31},
             "For `count`: keys without a row that a rank counts. When it counts more, those that "
             "were seen least recently are forgotten.",
             config::otherwise("`max_vocabulary_size_per_gpu`"));
-  s.integer(
-      "expected_keys", &admission.expected_keys, {.min = 1, .max = int64_t{1} << 40},
-      "For `bloom`, where it is required: distinct keys of all ranks, of the whole layer, that "
-      "the filter is sized for. When it holds more, all counts are halved.",
-      config::otherwise("none"));
-  s.number("false_positive", &admission.false_positive, {.min = 1e-6, .max = 0.5},
-           "For `bloom`: the probability that the count of a key is too high when the filter holds "
-           "`expected_keys`.");
   s.number("probability", &admission.probability, {.min = 0, .max = 1},
            "For `probability`: of a key getting its row in a batch that has it.");
-  check_admission(s, admission);
+  const bool counts = admission.type == AdmissionType::kCount;
+  for (const char* key : {"threshold", "capacity"})
+    if (!counts && s.has(key)) s.refuse(key, "expected type \"count\"");
+  if (counts && s.has("probability")) s.refuse("probability", "expected type \"probability\"");
 }
 
 static void declare_eviction(config::Block& s, Eviction& eviction) {

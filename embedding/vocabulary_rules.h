@@ -22,10 +22,6 @@ struct Admission {
   int64_t threshold = 1;
   // Keys of a rank that kCount counts; 0: as many as its tables have rows.
   int64_t capacity = 0;
-  // Keys of all ranks that kBloom's filter is sized for, and the share of new keys whose
-  // count is too high then.
-  int64_t expected_keys = 1;
-  double false_positive = 0.01;
   double probability = 1;
 };
 

@@ -39,8 +39,7 @@ TEST_CASE("hashed tables on ranks are numbered consecutively") {
   const embedding::SlotLayout layout({7, 1, 12}, 2);
   const embedding::DeviceSlots slots({}, layout);
   for (const int ranks : {1, 2, 5})
-    for (const auto by : {embedding::KeyOwner::kByKey, embedding::KeyOwner::kByTable,
-                          embedding::KeyOwner::kByPart}) {
+    for (const auto by : {embedding::KeyOwner::kByKey, embedding::KeyOwner::kByTable}) {
       const auto placement = embedding::RowPlacement::by_key(layout, ranks, 100, by);
       const embedding::DevicePlacement device({}, placement);
       const embedding::PlacementRef& ref = device.ref();

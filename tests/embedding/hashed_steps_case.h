@@ -50,7 +50,7 @@ template <typename OnRanks>
 void check_hashed_definition(const OnRanks& on_ranks) {
   const auto first = initial_values();
   for (const int ranks : {2, 3, 7})
-    for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable, KeyOwner::kByPart})
+    for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable})
       for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {
         INFO(ranks << " ranks, owner " << static_cast<int>(by) << ", " << float_type_name(wire));
         const auto samples = samples_of(ranks);

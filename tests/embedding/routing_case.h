@@ -33,7 +33,7 @@ class RoutingCase {
   // The same tables as hashed tables.
   [[nodiscard]] embedding::RowPlacement hashed_placement() const {
     return embedding::RowPlacement::by_key(tables_, ranks_, tables_.total_rows,
-                                           static_cast<embedding::KeyOwner>(round_ % 3));
+                                           static_cast<embedding::KeyOwner>(round_ % 2));
   }
   int64_t draw(uint32_t below) {
     return static_cast<int64_t>(random::word(23, round_, drawn_++) % below);
@@ -71,7 +71,7 @@ class RoutingCase {
   std::vector<int64_t> draw_hotness() {
     std::vector<int64_t> hotness(static_cast<size_t>(before_) + rows_.size() + 1, 2);
     for (size_t s = 0; s < rows_.size(); ++s)
-      hotness[static_cast<size_t>(before_) + s] = round_ % 3 ? 1 : 1 + draw(round_ == 3 ? 100 : 4);
+      hotness[static_cast<size_t>(before_) + s] = round_ % 2 ? 1 : 1 + draw(round_ == 3 ? 100 : 4);
     return hotness;
   }
   embedding::RowPlacement draw_placement() {

@@ -54,10 +54,10 @@ TEST_CASE("categories spread over ranks, with and without frequent ones") {
   }
 }
 
-TEST_CASE("keys that are not known beforehand are spread by key, table or part") {
+TEST_CASE("keys that are not known beforehand are spread by key or table") {
   const SlotLayout layout({7, 1, 12, 3, 5}, 4);
   for (const int ranks : {1, 2, 3, 7})
-    for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable, KeyOwner::kByPart}) {
+    for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable}) {
       const auto placement = RowPlacement::by_key(layout, ranks, 1000, by);
       CHECK(placement.owner() == by);
       CHECK(placement.hashed());
@@ -68,24 +68,17 @@ TEST_CASE("keys that are not known beforehand are spread by key, table or part")
         const auto keys = static_cast<uint32_t>(layout.rows[static_cast<size_t>(s)]);
         for (uint32_t key = 0; key < keys; ++key) {
           const RowPlace place = placement.locate(s, key);
-          uint64_t number = by == KeyOwner::kByKey ? key : static_cast<uint64_t>(s);
-          if (by == KeyOwner::kByPart)
-            number = mix(static_cast<uint64_t>(s) << 32 | key) / (1ull << 54);
+          const uint64_t number = by == KeyOwner::kByKey ? key : static_cast<uint64_t>(s);
           CHECK(place.rank == static_cast<int>(number % static_cast<uint64_t>(ranks)));
           CHECK(place.row == key);
           ++held[static_cast<size_t>(place.rank)];
         }
         share[static_cast<size_t>(s % ranks)] = 1;
         if (by == KeyOwner::kByKey) share.assign(held.size(), 1.0 / ranks);
-        if (by == KeyOwner::kByPart)
-          for (int q = 0; q < ranks; ++q)
-            share[static_cast<size_t>(q)] = (1024 + ranks - 1 - q) / ranks / 1024.0;
         CHECK(placement.key_share(s) == share);
       }
       for (int q = 0; q < ranks; ++q)  // an index holds one key at least
-        CHECK(placement.rows_of(q) == (by == KeyOwner::kByPart
-                                           ? layout.total_rows
-                                           : std::max<int64_t>(held[static_cast<size_t>(q)], 1)));
+        CHECK(placement.rows_of(q) == std::max<int64_t>(held[static_cast<size_t>(q)], 1));
     }
   const SlotLayout all({int64_t{kNoKey}, int64_t{kNoKey}}, 4);
   CHECK(RowPlacement::by_key(all, 2, 500, KeyOwner::kByKey).rows_of(1) == 500);

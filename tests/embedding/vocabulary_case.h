@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "embedding/exact_counter.h"
+#include "embedding/key_counter.h"
 #include "tests/embedding/hashed_case.h"
 #include "tests/support/catch.h"
 
@@ -14,7 +14,7 @@ namespace hlite::test {
 
 inline std::vector<std::pair<const char*, embedding::VocabularyRules>> vocabulary_rules() {
   using namespace embedding;
-  std::vector<std::pair<const char*, VocabularyRules>> list(7);
+  std::vector<std::pair<const char*, VocabularyRules>> list(6);
   list[0].first = "age";
   list[0].second.eviction = {.interval = 3, .steps_to_live = 4};
   list[1].first = "count";
@@ -32,9 +32,6 @@ inline std::vector<std::pair<const char*, embedding::VocabularyRules>> vocabular
   list[5].first = "full, default, count";
   list[5].second.when_full = WhenFull::kDefault;
   list[5].second.admission = {.type = AdmissionType::kCount, .threshold = 2};
-  list[6].first = "filter, age";
-  list[6].second.admission = {.type = AdmissionType::kBloom, .threshold = 3, .expected_keys = 300};
-  list[6].second.eviction = {.interval = 3, .steps_to_live = 5};
   return list;
 }
 

@@ -9,9 +9,6 @@ const std::string kAge = R"(,"eviction":{"interval":4,"steps_to_live":5})",
                   kCountAndAge = R"(,"admission":{"type":"count","threshold":2},)"
                                  R"("eviction":{"interval":4,"steps_to_live":7,"min_count":3,)"
                                  R"("count_decay":0.5},"default_vector":"zeros")",
-                  // A filter that is far too small, so that keys share counters.
-    kFilterAndAge = R"(,"admission":{"type":"bloom","threshold":3,"expected_keys":100},)"
-                    R"("eviction":{"interval":4,"steps_to_live":7})",
                   kChanceAndNorm = R"(,"admission":{"type":"probability","probability":0.5},)"
                                    R"("eviction":{"interval":4,"min_l2_norm":0.08})";
 
@@ -52,8 +49,7 @@ class VocabularyRuns {
 };
 
 bool holds_words(const std::string& tensor) {
-  return tensor.ends_with(".keys") || tensor.ends_with(".uses") ||
-         tensor.ends_with(".candidates") || tensor.ends_with(".filter");
+  return tensor.ends_with(".keys") || tensor.ends_with(".uses") || tensor.ends_with(".candidates");
 }
 
 // Keys, uses and counted keys to the bit, values to rounding.
@@ -83,13 +79,13 @@ std::vector<nlohmann::json> vocabulary_events(const std::string& path) {
 }  // namespace
 
 TEST_CASE("the same keys get and lose rows on any number of ranks", "[no-tsan]") {
-  for (const std::string& rules : {kCountAndAge, kFilterAndAge, kChanceAndNorm}) {
+  for (const std::string& rules : {kCountAndAge, kChanceAndNorm}) {
     INFO(rules);
     const VocabularyRuns runs(rules);
     const auto one = runs.saved({}, "[[0]]", 20);
     check_vocabulary(runs.saved({}, "[[0,1]]", 20), one);
     check_vocabulary(runs.saved({}, "[[0],[1,2,3]]", 20), one);
-    if (rules != kFilterAndAge) continue;
+    if (rules != kCountAndAge) continue;
     const Words sevenths = {"--set", "solver.batchsize=28", "--set", "solver.batchsize_eval=56"};
     check_vocabulary(runs.saved({}, "[[0,1,2,3,4,5,6]]", 20, sevenths),
                      runs.saved({}, "[[0]]", 20, sevenths));
@@ -97,13 +93,12 @@ TEST_CASE("the same keys get and lose rows on any number of ranks", "[no-tsan]")
 }
 
 TEST_CASE("the same keys get and lose rows on GPUs", "[no-tsan]") {
-  for (const std::string& rules : {kAge, kCountAndAge, kFilterAndAge, kChanceAndNorm}) {
+  for (const std::string& rules : {kAge, kCountAndAge, kChanceAndNorm}) {
     INFO(rules);
     const VocabularyRuns runs(rules);
     const auto one = runs.saved({}, "[[0]]", 13);
     check_vocabulary(runs.saved(kFourGpus, "[[0]]", 13), one);
-    if (rules == kCountAndAge || rules == kFilterAndAge)
-      check_vocabulary(runs.saved(kFourGpus, "[[0,1]]", 13), one);
+    if (rules == kCountAndAge) check_vocabulary(runs.saved(kFourGpus, "[[0,1]]", 13), one);
   }
 }
 
@@ -117,15 +112,9 @@ TEST_CASE("rules that contradict each other are refused with their place") {
   check_contains(refusal(R"(,"admission":{"type":"count","probability":0.5})"),
                  {place + "admission.probability", "expected type \"probability\""});
   check_contains(refusal(R"(,"admission":{"type":"probability","threshold":3})"),
-                 {place + "admission.threshold", "expected type \"count\" or \"bloom\""});
-  check_contains(refusal(R"(,"admission":{"type":"count","expected_keys":9})"),
-                 {place + "admission.expected_keys", "expected type \"bloom\""});
+                 {place + "admission.threshold", "expected type \"count\""});
   check_contains(refusal(R"(,"admission":{"type":"bloom","threshold":3})"),
-                 {place + "admission", "missing key \"expected_keys\""});
-  check_contains(refusal(R"(,"admission":{"type":"bloom","threshold":256,"expected_keys":9})"),
-                 {place + "admission.threshold", "at most 255", "found 256"});
-  check_contains(refusal(R"(,"admission":{"type":"bloom","expected_keys":9,"false_positive":0})"),
-                 {place + "admission.false_positive", "found 0"});
+                 {place + "admission.type", "\"count\"", "found \"bloom\""});
   check_contains(refusal(R"(,"admission":{"threshold":3})"),
                  {place + "admission", "missing key \"type\""});
   check_contains(refusal(R"(,"admission":{"type":"count","threshold":0})"),
@@ -148,7 +137,7 @@ TEST_CASE("vocabularies on several GPUs do not depend on the order of their work
 }
 
 TEST_CASE("a vocabulary goes on across resumes, to the bit", "[no-tsan]") {
-  for (const std::string& rules : {kCountAndAge, kFilterAndAge, kChanceAndNorm}) {
+  for (const std::string& rules : {kCountAndAge, kChanceAndNorm}) {
     INFO(rules);
     const VocabularyRuns runs(rules);
     const auto whole = runs.saved({}, "[[0,1]]", 24);
@@ -166,7 +155,7 @@ TEST_CASE("a vocabulary goes on across resumes, to the bit", "[no-tsan]") {
 }
 
 TEST_CASE("a vocabulary in two tiers has the bits of one in memory", "[no-tsan]") {
-  for (const std::string& rules : {kAge, kCountAndAge, kFilterAndAge, kChanceAndNorm}) {
+  for (const std::string& rules : {kAge, kCountAndAge, kChanceAndNorm}) {
     INFO(rules);
     const VocabularyRuns runs(rules);
     const Words disk = {"--set",
@@ -290,39 +279,6 @@ TEST_CASE("rules may change from a checkpoint to the next run") {
   const auto back = plain.saved({}, "[[0]]", 10, {"--resume", rules.run() / "rules"});
   CHECK(back.count("emb.table_2.keys") == 1);
   CHECK(back.count("emb.table_2.uses") == 0);
-}
-
-TEST_CASE("a filter goes on from exact counts, and anew if its size is another") {
-  const std::string large = R"(,"admission":{"type":"bloom","threshold":2,"expected_keys":100000})";
-  const VocabularyRuns exact(R"(,"admission":{"type":"count","threshold":2})"), filter(large),
-      small(R"(,"admission":{"type":"bloom","threshold":2,"expected_keys":5000})");
-  (void)exact.saved({}, "[[0]]", 4, {}, "exact");
-  // No two keys share all counters of so large a filter: the same rows.
-  const auto want = exact.saved({}, "[[0]]", 10, {"--resume", exact.run() / "exact"}),
-             got = filter.saved({}, "[[0]]", 10, {"--resume", exact.run() / "exact"});
-  for (const char* table : {"emb.table_0.keys", "emb.table_2.keys"})
-    CHECK((got.at(table) == want.at(table)));
-  CHECK(got.count("emb.filter") == 1);
-  (void)filter.saved({}, "[[0]]", 4, {}, "filter");
-  const auto anew = small.train({}, "[[0,1]]", 6, {"--resume", filter.run() / "filter"});
-  CHECK(anew.code == 0);
-  check_contains(anew.err, {"emb.filter has another size", "counted from the start"});
-  CHECK(anew.err.find("another size") == anew.err.rfind("another size"));  // rank 0 says it
-  CHECK(exact.train({}, "[[0]]", 6, {"--resume", filter.run() / "filter"}).code == 0);
-}
-
-TEST_CASE("a damaged filter in a checkpoint is refused") {
-  const VocabularyRuns runs(kFilterAndAge);
-  (void)runs.saved({}, "[[0]]", 4, {}, "whole");
-  const std::string states = runs.run() / "whole" + "/optimizer.safetensors";
-  std::string bytes = read_text(states);
-  const size_t begin = bytes.find("\"emb.filter\"");
-  REQUIRE(begin != std::string::npos);
-  bytes[bytes.size() - 2] ^= 1;
-  write_text(states, bytes);
-  const auto damaged = runs.train({}, "[[0]]", 6, {"--resume", runs.run() / "whole"});
-  CHECK(damaged.code == 3);
-  check_contains(damaged.err, {"safetensors", "checksum"});
 }
 
 }  // namespace hlite::test

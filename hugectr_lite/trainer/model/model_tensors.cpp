@@ -128,27 +128,26 @@ std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, in
   std::vector<TensorRef> states = states_of(model);
   std::erase_if(states, [&](const TensorRef& t) {
     if (t.dtype != DType::kU32) return false;
-    const auto* const found = file.find(t.name);
-    const bool other = found != nullptr && found->shape != t.shape && t.name.ends_with(".filter");
-    if (other && model.rank() == 0)
-      log::warning(
-          "{}: {} has another size, as expected_keys or false_positive were others: its counts are "
-          "not taken, and keys without a row are counted from the start",
-          file.name(), t.name);
-    return found == nullptr || other;
+    return file.find(t.name) == nullptr;
   });
   // Tensors of hash tables that the file has and the model has not.
   const auto is_kept = [](const std::string& name) {
     return name.ends_with(".rows") || name.ends_with(".uses") || name.ends_with(".candidates") ||
            name.ends_with(".filter");
   };
-  for (const auto& entry : file.tensors())
+  for (const auto& entry : file.tensors()) {
+    if (entry.name.ends_with(".filter") && model.rank() == 0)
+      log::warning(
+          "{}: {} has the counts of the admission \"bloom\", which is gone: keys without a row "
+          "are counted from the start",
+          file.name(), entry.name);
     if (is_kept(entry.name) && std::none_of(states.begin(), states.end(),
                                             [&](const auto& t) { return t.name == entry.name; }))
       states.push_back({.name = entry.name,
                         .shape = entry.shape,
                         .put = [](int64_t, std::span<const float>) {},
                         .dtype = DType::kU32});
+  }
   return states;
 }
 

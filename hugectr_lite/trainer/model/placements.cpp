@@ -138,9 +138,7 @@ LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topo
     const KeyOwner by = layer.key_owner();
     result.explanation = fmt::format(
         "{}: {} mod {}, up to {} rows a rank", layer.name(),
-        by == KeyOwner::kByPart    ? "part p of the keys' hashes (admission \"bloom\") on rank p"
-        : by == KeyOwner::kByTable ? "table t on rank t"
-                                   : "key k of every table on rank k",
+        by == KeyOwner::kByTable ? "table t on rank t" : "key k of every table on rank k",
         topology.ranks(), layer.hash_capacity());
     return result;  // the layer's own business
   }

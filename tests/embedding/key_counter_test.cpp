@@ -1,5 +1,5 @@
-// ExactCounter against a map that counts by the definition in its header.
-#include "embedding/exact_counter.h"
+// KeyCounter against a map that counts by the definition in its header.
+#include "embedding/key_counter.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,8 +26,8 @@ TablesSpec counting_spec(int64_t capacity, int64_t steps_to_live = 0) {
   return spec;
 }
 
-ExactCounter counter_of(const TablesSpec& spec, int64_t rows = kMaxRows) {
-  return ExactCounter(spec, {.rows = rows, .max_keys = kBatchKeys});
+KeyCounter counter_of(const TablesSpec& spec, int64_t rows = kMaxRows) {
+  return KeyCounter(spec, {.rows = rows, .max_keys = kBatchKeys});
 }
 
 struct CountedByDefinition {
@@ -64,7 +64,7 @@ struct CountedByDefinition {
 
 using Entry = std::tuple<uint64_t, uint32_t, uint32_t>;
 
-std::vector<Entry> entries_of(const ExactCounter& counter) {
+std::vector<Entry> entries_of(const KeyCounter& counter) {
   std::vector<Entry> list;
   for (const CountedKey& of : counter.entries())
     list.emplace_back(of.key, of.use.count, of.use.last);
@@ -77,7 +77,7 @@ std::vector<Entry> entries_of(const std::map<uint64_t, RowUse>& keys) {
   return list;
 }
 
-std::map<std::string, std::vector<uint32_t>> words_of(ExactCounter& counter) {
+std::map<std::string, std::vector<uint32_t>> words_of(KeyCounter& counter) {
   std::map<std::string, std::vector<uint32_t>> all;
   for (const TensorRef& tensor : counter.tensors({})) {
     REQUIRE(tensor.shape.size() == 2);
@@ -99,7 +99,7 @@ TEST_CASE("keys are counted once a batch, up to the capacity, until they have a 
     for (const int64_t steps_to_live : {0, 7}) {
       INFO("capacity " << capacity << ", steps to live " << steps_to_live);
       const TablesSpec spec = counting_spec(capacity, steps_to_live);
-      ExactCounter counter = counter_of(spec);
+      KeyCounter counter = counter_of(spec);
       counter.allocate();
       CountedByDefinition want{.capacity = capacity, .steps_to_live = steps_to_live};
       std::set<uint64_t> with_row;
@@ -136,7 +136,7 @@ TEST_CASE("keys are counted once a batch, up to the capacity, until they have a 
 
 TEST_CASE("a batch that begins below the capacity counts all of its new keys, and the next none") {
   const TablesSpec spec = counting_spec(4);
-  ExactCounter counter = counter_of(spec);
+  KeyCounter counter = counter_of(spec);
   counter.allocate();
   for (uint64_t key = 0; key < 3; ++key) CHECK(counter.count(key, 1) == 1);
   for (uint64_t key = 10; key < 20; ++key) CHECK(counter.count(key, 2) == 1);
@@ -156,7 +156,7 @@ TEST_CASE("a batch that begins below the capacity counts all of its new keys, an
 
 TEST_CASE("without a capacity of its own a counter holds as many keys as there are rows") {
   const TablesSpec spec = counting_spec(0);
-  ExactCounter counter = counter_of(spec, 5);
+  KeyCounter counter = counter_of(spec, 5);
   counter.allocate();
   for (uint64_t key = 0; key < 5; ++key) CHECK(counter.count(key, 1) == 1);
   CHECK(counter.count(5, 2) == 0);
@@ -165,7 +165,7 @@ TEST_CASE("without a capacity of its own a counter holds as many keys as there a
 
 TEST_CASE("candidates go to a file by table and key, and come back on the ranks that own them") {
   const TablesSpec spec = counting_spec(50);
-  ExactCounter counter = counter_of(spec);
+  KeyCounter counter = counter_of(spec);
   counter.allocate();
   const auto empty = words_of(counter);
   CHECK(empty.size() == 3);
@@ -185,7 +185,7 @@ TEST_CASE("candidates go to a file by table and key, and come back on the ranks 
     if (name == "emb.table_1.candidates") return std::nullopt;  // of an earlier file
     return words.at(name);
   };
-  ExactCounter all = counter_of(spec), even = counter_of(spec);
+  KeyCounter all = counter_of(spec), even = counter_of(spec);
   all.allocate();
   even.allocate();
   even.assign({{table_key(1, 1), {.count = 1, .last = 1}}});  // not in the file: it goes
@@ -200,7 +200,7 @@ TEST_CASE("candidates go to a file by table and key, and come back on the ranks 
 
 TEST_CASE("what a counter cannot do is an error that says which key, and how many there may be") {
   const TablesSpec spec = counting_spec(2);
-  ExactCounter counter = counter_of(spec, 3);
+  KeyCounter counter = counter_of(spec, 3);
   counter.allocate();
   CHECK(counter.count(5, 1) == 1);
   CHECK(counter.count(6, 1) == 1);
