@@ -10,9 +10,9 @@
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/trainer/report/event_numbers.h"
+#include "hugectr_lite/trainer/report/gpu_section.h"
 #include "hugectr_lite/trainer/report/line_file.h"
 #include "hugectr_lite/trainer/report/step_verdict.h"
-#include "hugectr_lite/trainer/report/gpu_section.h"
 
 namespace hlite::trainer {
 namespace {
