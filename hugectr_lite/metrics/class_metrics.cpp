@@ -1,9 +1,40 @@
 // Metrics of a model of two classes, whose scores are logits.
+#include <algorithm>
 #include <cmath>
 
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/metrics/metric.h"
 
 namespace hlite::metrics {
+
+// The average of the precision at each threshold, weighted by the recall that it adds; tied scores
+// are one threshold.
+Value auprc(const Samples& samples) {
+  struct Row {
+    float score;
+    bool positive;
+    double weight;
+  };
+  std::vector<Row> rows(samples.scores.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = {samples.scores[i], samples.labels[i] > 0.5f, samples.weight(i)};
+    if (std::isnan(rows[i].score)) raise<DataError>("the score of evaluation sample {} is NaN", i);
+  }
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.score > b.score; });
+  double sum = 0, positives = 0, all = 0;  // so far
+  for (size_t i = 0; i < rows.size();) {
+    double tied = 0;
+    const float score = rows[i].score;
+    for (; i < rows.size() && rows[i].score == score; ++i) {
+      tied += rows[i].positive ? rows[i].weight : 0;
+      all += rows[i].weight;
+    }
+    positives += tied;
+    if (tied > 0) sum += tied * positives / all;
+  }
+  if (positives == 0) return std::nullopt;
+  return sum / positives;
+}
 
 // The mean of sigmoid(logit) divided by the mean label: 1 if as many positives are predicted as
 // observed.

@@ -7,11 +7,12 @@
 
 namespace hlite::metrics {
 
-SampleMetric calibration, rmse;
+SampleMetric auprc, calibration, rmse;
 GroupMetric group_auc, hit_rate, ndcg;
 
 std::span<const Rule> rules() {
   static constexpr Rule kRules[] = {
+      {.name = "AUPRC", .about = "average precision", .of_samples = auprc},
       {.name = "Calibration",
        .about = "mean prediction over mean label",
        .better = Better::kNeither,

@@ -4,6 +4,7 @@ fetched scikit-learn; HLITE_TRAIN, HLITE_PREDICT and HLITE_CSV_PREP name the pro
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -109,7 +110,8 @@ class ReportTest(unittest.TestCase):
             json.dump(schema, file)
         subprocess.run([os.environ["HLITE_CSV_PREP"], "--schema", "schema.json", "--train", "lines.csv", "--out", "data",
                         "--write-config", "dlrm"], check=True, capture_output=True)
-        subprocess.run([os.environ["HLITE_TRAIN"], "--config", "data/dlrm.json", "--set", "solver.num_epochs=30", "--threads", "1",
+        subprocess.run([os.environ["HLITE_TRAIN"], "--config", "data/dlrm.json", "--set", "solver.num_epochs=30", "--set",
+                        'solver.eval_metrics=["AUC", "AUPRC"]', "--threads", "1",
                         "--with-preparation", "--save", "model"], check=True, capture_output=True)
 
     def write(self, path, rows, header=("clicked", "kind", "noise", "amount")):
@@ -203,7 +205,10 @@ class ReportTest(unittest.TestCase):
     def test_predict_writes_the_page(self):
         result = self.predict("--report", "one.html", "--threads", "1")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.run_report("--input", "lines.csv")
+        precision = re.search(r", AUPRC (0\.\d{6})\n", result.stderr)[1]
+        score = np.loadtxt("s.csv", skiprows=1)
+        self.assertAlmostEqual(float(precision), of_sklearn.average_precision_score(self.label, score), places=5)
+        self.run_report("--input", "lines.csv", "--metric", "AUPRC", f"{float(precision):.5f}")
         with open("one.html", encoding="utf-8") as one, open("r.html", encoding="utf-8") as other:
             self.assertEqual(one.read(), other.read())
         for arguments, environment, code, words in (
