@@ -48,4 +48,17 @@ Value calibration(const Samples& samples) {
   return predicted / found;
 }
 
+// The loss over that of the mean label as every prediction (He et al., "Practical Lessons from
+// Predicting Clicks on Ads at Facebook", ADKDD 2014).
+Value normalized_entropy(const Samples& samples) {
+  double positives = 0, all = 0;
+  for (size_t i = 0; i < samples.labels.size(); ++i) {
+    positives += samples.weight(i) * static_cast<double>(samples.labels[i]);
+    all += samples.weight(i);
+  }
+  const double p = positives / all;
+  if (!(p > 0 && p < 1)) return std::nullopt;
+  return -samples.loss / (p * std::log(p) + (1 - p) * std::log(1 - p));
+}
+
 }  // namespace hlite::metrics

@@ -7,7 +7,7 @@
 
 namespace hlite::metrics {
 
-SampleMetric auprc, calibration, rmse;
+SampleMetric auprc, calibration, normalized_entropy, rmse;
 GroupMetric group_auc, hit_rate, ndcg;
 
 std::span<const Rule> rules() {
@@ -17,6 +17,10 @@ std::span<const Rule> rules() {
        .about = "mean prediction over mean label",
        .better = Better::kNeither,
        .of_samples = calibration},
+      {.name = "NormalizedEntropy",
+       .about = "`AverageLoss` over the loss of the mean label as every prediction",
+       .better = Better::kLower,
+       .of_samples = normalized_entropy},
       {.name = "RMSE",
        .about = "with `MSELoss`, where it is always taken: the root of the mean squared error",
        .of_values = true,

@@ -101,6 +101,36 @@ TEST_CASE("calibration is predicted over found positives") {
   CHECK(!taken("Calibration", {logits, labels, of_negatives}));
 }
 
+TEST_CASE("normalized entropy is the loss over that of the mean label") {
+  for (const size_t n : {1, 2, 7, 333})
+    for (const unsigned share : {0u, 2u, 5u}) {
+      INFO(n << " samples, " << share << " fifths positive");
+      const Drawn of(n, 5000, share, static_cast<unsigned>(n));
+      for (const Floats& weights : {Floats(), of.weights}) {
+        double positives = 0, all = 0, loss = 0, of_mean = 0;
+        const auto each = [&](auto&& add) {
+          for (size_t i = 0; i < n; ++i)
+            add(weights.empty() ? 1.0 : static_cast<double>(weights[i]), of.labels[i] > 0.5f,
+                static_cast<double>(of.scores[i]) / 100);
+        };
+        each([&](double weight, bool positive, double z) {
+          positives += positive ? weight : 0;
+          all += weight;
+          loss += weight * std::log1p(std::exp(positive ? -z : z));
+        });
+        const double mean = positives / all;
+        each([&](double weight, bool positive, double) {
+          of_mean -= weight * std::log(positive ? mean : 1 - mean);
+        });
+        const auto got =
+            taken("NormalizedEntropy", {of.scores, of.labels, weights, {}, loss / all});
+        REQUIRE(got.has_value() == (positives > 0 && positives < all));
+        if (got) CHECK(*got == Approx(loss / of_mean).epsilon(1e-12));
+      }
+    }
+  CHECK(!taken("NormalizedEntropy", {}));
+}
+
 TEST_CASE("RMSE is the root of the mean squared error") {
   CHECK(*taken("RMSE", {{}, {}, {}, {}, 2.25}) == 1.5);
 }
