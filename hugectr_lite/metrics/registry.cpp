@@ -7,7 +7,7 @@
 
 namespace hlite::metrics {
 
-SampleMetric auprc, calibration, normalized_entropy, rmse;
+SampleMetric auprc, calibration, mae, normalized_entropy, rmse;
 GroupMetric group_auc, hit_rate, ndcg;
 
 std::span<const Rule> rules() {
@@ -21,6 +21,11 @@ std::span<const Rule> rules() {
        .about = "`AverageLoss` over the loss of the mean label as every prediction",
        .better = Better::kLower,
        .of_samples = normalized_entropy},
+      {.name = "MAE",
+       .about = "with `MSELoss`: the mean absolute error",
+       .of_values = true,
+       .better = Better::kLower,
+       .of_samples = mae},
       {.name = "RMSE",
        .about = "with `MSELoss`, where it is always taken: the root of the mean squared error",
        .of_values = true,

@@ -131,6 +131,14 @@ TEST_CASE("normalized entropy is the loss over that of the mean label") {
   CHECK(!taken("NormalizedEntropy", {}));
 }
 
+TEST_CASE("MAE is the mean absolute error") {
+  const Floats values = {1, -2, 3.5f}, labels = {2, 2, 3}, weights = {1, 0, 3}, zeros(3);
+  CHECK(*taken("MAE", {values, labels}) == Approx((1 + 4 + 0.5) / 3).epsilon(1e-15));
+  CHECK(*taken("MAE", {values, labels, weights}) == Approx((1 + 1.5) / 4).epsilon(1e-15));
+  CHECK(!taken("MAE", {values, labels, zeros}));
+  CHECK(!taken("MAE", {}));
+}
+
 TEST_CASE("RMSE is the root of the mean squared error") {
   CHECK(*taken("RMSE", {{}, {}, {}, {}, 2.25}) == 1.5);
 }

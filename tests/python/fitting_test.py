@@ -194,7 +194,7 @@ class FittingTest(unittest.TestCase):
         built["layers"][0]["label"]["real"] = True
         with self.assertRaisesRegex(hl.ConfigError, r'eval_metrics\[0\]: expected "AverageLoss", .*"RMSE", as MSELoss predicts values'):
             hl.Trainer(built, arrays=True)
-        built["solver"].update({"eval_metrics": ["AverageLoss"], "early_stop": {"monitor": "AverageLoss"},
+        built["solver"].update({"eval_metrics": ["AverageLoss", "MAE"], "early_stop": {"monitor": "AverageLoss"},
                                 "lr_plateau": {"monitor": "AverageLoss"}})
         trainer = hl.Trainer(built, arrays=True)
         target = lambda dense, keys: 3 * dense[:, 0] - keys[:, 1] - 5.5  # noqa: E731
@@ -204,6 +204,7 @@ class FittingTest(unittest.TestCase):
         got = trainer.evaluate(*held)
         self.assertAlmostEqual(got["rmse"], np.sqrt(np.mean(error ** 2)), places=5)
         self.assertAlmostEqual(got["loss"], np.mean(error ** 2), places=5)
+        self.assertAlmostEqual(got["mae"], np.mean(np.abs(error)), places=5)
         self.assertIsNone(got["auc"])
         self.assertEqual(got["loss"], min(event["loss"] for event in events))
         self.assertLess(got["rmse"], 0.5 * np.std(held[0]))
