@@ -112,7 +112,8 @@ int main(int argc, char** argv) {
   const hlite::prep::ToolDescription description{
       "predict",
       "Scores samples with a trained model: the probability of label 1, or of a model with MSELoss "
-      "the value, in the order of the input. With labels also AUC and log loss, or RMSE.",
+      "the value, in the order of the input. With labels also AUC and log loss, or RMSE, "
+      "and further metrics of eval_metrics.",
       "  predict --model checkpoint --input val.bin --out scores.npy\n"
       "  predict --model checkpoint --prepared data --input new.csv.gz --out scores.csv\n"
       "  cat new.tsv | predict --config c.json --model w.safetensors --prepared data --no-label "

@@ -5,6 +5,7 @@
 
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/predict/predict_case.h"
 
 namespace hlite::test {
 namespace {
@@ -165,10 +166,11 @@ TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on 
   nlohmann::json one;
   for (const char* ranks : {"[0]", "[[0,1]]", "[[0],[1]]"}) {
     INFO(ranks);
+    const std::string saved = fmt::format("model{}", std::strlen(ranks));
     const auto result =
-        run.train({"--threads", "2", "--metrics", run / "m.jsonl", "--set", gpu(ranks), "--set",
-                   "solver.max_iter=300", "--set", "solver.eval_interval=300", "--set",
-                   R"(solver.eval_metrics=["AUC","Calibration","GAUC"])", "--set",
+        run.train({"--threads", "2", "--save", run / saved, "--metrics", run / "m.jsonl", "--set",
+                   gpu(ranks), "--set", "solver.max_iter=300", "--set", "solver.eval_interval=300",
+                   "--set", R"(solver.eval_metrics=["AUC","Calibration","GAUC"])", "--set",
                    "solver.eval_group_slot=1"});
     INFO(result.err);
     REQUIRE(result.code == 0);
@@ -187,6 +189,11 @@ TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on 
     }
     const double loss = 0.5 * a["loss"].get<double>() + 2 * b["loss"].get<double>() * 285 / 333;
     CHECK(e["loss"].get<double>() == Approx(loss / 2).epsilon(1e-9));
+    const auto predicted =
+        predict(run, {"--model", saved, "--input", "eval.bin", "--out", "s.npy"});
+    CHECK(number_after(predicted.err, " AUC ") == Approx(e["auc"].get<double>()).margin(1e-6));
+    CHECK(number_after(predicted.err, "log loss ") == Approx(e["loss"].get<double>()).margin(1e-6));
+    CHECK(number_after(predicted.err, ", GAUC ") == Approx(e["gauc"].get<double>()).margin(1e-6));
     if (one.is_null()) one = e;
     CHECK(a["auc"].get<double>() == Approx(one["tasks"][0]["auc"].get<double>()).margin(5e-3));
     CHECK(b["loss"].get<double>() == Approx(one["tasks"][1]["loss"].get<double>()).epsilon(5e-3));
