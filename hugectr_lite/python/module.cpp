@@ -232,7 +232,7 @@ class PyTrainer : OneAtATime {
     loop_ = std::make_unique<trainer::TrainingLoop>(*trainer_, check_signals);
     auto events = std::make_unique<PyEvents>();
     events_ = events.get();
-    trainer_->records().add(std::move(events));
+    trainer_->context().records.add(std::move(events));
   }
   ~PyTrainer() {
     if (!is_forked()) return;
@@ -302,7 +302,7 @@ class PyTrainer : OneAtATime {
     {
       const InterruptGuard interrupts;
       const Inside inside(*this);
-      result = trainer_->evaluate();
+      result = trainer_->evaluations().evaluate();
     }
     if (!result) raise_keyboard_interrupt();
     return dict_of(*result);
@@ -318,11 +318,12 @@ class PyTrainer : OneAtATime {
     result.samples = std::ssize(scores.values());
     std::vector<float> logits(scores.values().begin(), scores.values().end());
     if (predicts_values()) {
-      result.loss = ops::mean_squared_error(trainer_->exec(), logits, labels.values(), weights);
+      result.loss =
+          ops::mean_squared_error(trainer_->context().exec(), logits, labels.values(), weights);
     } else {
       std::transform(scores.values().begin(), scores.values().end(), logits.begin(), logit);
       result.auc = ops::auc(scores.values(), labels.values(), weights);
-      result.loss = ops::log_loss(trainer_->exec(), logits, labels.values(), weights);
+      result.loss = ops::log_loss(trainer_->context().exec(), logits, labels.values(), weights);
     }
     result.more = metrics::take(trainer::further_metrics(trainer_->model()),
                                 {logits, labels.values(), weights, {}, result.loss});
@@ -383,7 +384,7 @@ class PyTrainer : OneAtATime {
   }
   void export_weights(const std::string& path) {
     const Inside inside(*this);
-    trainer_->export_weights(path);
+    trainer_->saver().export_weights(path);
   }
   void weights_changed() {
     const Inside inside(*this);
@@ -396,7 +397,7 @@ class PyTrainer : OneAtATime {
   }
   double learning_rate() {
     const Inside inside(*this);
-    return trainer_->learning_rate();
+    return trainer_->model().rates().last_dense_rate();
   }
   py::dict weights(const py::object& self) { return arrays_of(trainer_->model(), self); }
   [[nodiscard]] trainer::Trainer& trainer() { return *trainer_; }
@@ -603,13 +604,13 @@ void define_trainer(py::module_& module) {
       .def("use_best", &PyTrainer::use_best)
       .def_property_readonly("predicts_values", &PyTrainer::predicts_values)
       .def_property_readonly("batch_size", &PyTrainer::batch_size)
-      .def_property_readonly("seed", [](PyTrainer& t) { return t.trainer().seed(); })
+      .def_property_readonly("seed", [](PyTrainer& t) { return t.trainer().context().seed; })
       .def_property_readonly("embedding_slots", &PyTrainer::embedding_slots)
       .def_property_readonly("prepared", &PyTrainer::prepared)
       .def_property_readonly("iteration", [](PyTrainer& t) { return t.trainer().iteration(); })
       .def_property_readonly("last_iteration",
-                             [](PyTrainer& t) { return t.trainer().last_iteration(); })
-      .def_property_readonly("samples", [](PyTrainer& t) { return t.trainer().samples(); });
+                             [](PyTrainer& t) { return t.trainer().context().last_iteration; })
+      .def_property_readonly("samples", [](PyTrainer& t) { return t.trainer().context().samples; });
 }
 
 void define_prediction(py::module_& module) {

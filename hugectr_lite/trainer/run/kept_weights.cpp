@@ -21,17 +21,17 @@ static std::vector<TensorRef> joined(std::vector<TensorRef> weights,
 // Rank 0 knows the path; every rank opens the file, for its own rows.
 void KeptWeights::keep(const std::string& name) {
   std::string path;
-  if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->scratch(name);
-  trainer_.model().synchronize();
-  std::vector<TensorRef> tensors = weights_of(trainer_.model());
-  if (with_states_) tensors = joined(std::move(tensors), states_of(trainer_.model()));
+  if (run_.outputs) path = run_.outputs->scratch(name);
+  run_.model->synchronize();
+  std::vector<TensorRef> tensors = weights_of(*run_.model);
+  if (with_states_) tensors = joined(std::move(tensors), states_of(*run_.model));
   struct {
     FileSum sum;
     int64_t length;
-  } written{.sum = trainer_.write_tensors(path, tensors), .length = std::ssize(path)};
-  const comm::RankContext& ranks = trainer_.ranks();
+  } written{.sum = saver_.write_tensors(path, tensors), .length = std::ssize(path)};
+  const comm::RankContext& ranks = run_.ranks;
   if (ranks.ranks() > 1) {
-    const Exec exec = trainer_.exec();
+    const Exec exec = run_.exec();
     ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&written, 1)), 0);
     path.resize(static_cast<size_t>(written.length));
     ranks.world->broadcast(exec, std::as_writable_bytes(std::span(path)), 0);
@@ -40,7 +40,7 @@ void KeptWeights::keep(const std::string& name) {
   if (ranks.ranks() > 1) ranks.world->barrier();  // all have it open
   adopt(std::move(file), written.sum);
   if (ranks.rank == 0) place_ = path;
-  if (!comm::under_mpirun() || trainer_.config().solver.gpu.size() == 1) remove_name();
+  if (!comm::under_mpirun() || run_.config.solver.gpu.size() == 1) remove_name();
 }
 
 void KeptWeights::remove_name() {
@@ -61,12 +61,12 @@ void KeptWeights::adopt(std::unique_ptr<ReadFile> file, const FileSum& sum) {
 
 void KeptWeights::load() {
   HLITE_CHECK(file_ != nullptr, "no weights are kept");
-  Model& model = trainer_.model();
+  Model& model = *run_.model;
   model.synchronize();
   std::vector<TensorRef> tensors =
       weights_to_read(model, *file_, with_states_ ? file_.get() : nullptr);
   if (with_states_)
-    tensors = joined(std::move(tensors), states_to_read(model, *file_, trainer_.iteration()));
+    tensors = joined(std::move(tensors), states_to_read(model, *file_, run_.iteration));
   const FileSum found = checkpoint::SafetensorsReader(*file_).read_all(tensors);
   if (found.bytes != sum_.bytes || found.xxh3_64 != sum_.xxh3_64)
     raise<DataError>("{}: expected the weights that this run wrote, with checksum {}, found {}",

@@ -10,16 +10,16 @@
 
 #include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/file.h"
-#include "hugectr_lite/trainer/run/trainer.h"
+#include "hugectr_lite/trainer/run/saver.h"
 
 namespace hlite::trainer {
 
 class KeptWeights {
  public:
-  // Keeps weights of the trainer's model; the trainer must outlive this. `with_states`: also keeps
-  // optimizer states, which hashed tables and tables beyond memory lose when other weights are
-  // loaded.
-  KeptWeights(Trainer& trainer, bool with_states) : trainer_(trainer), with_states_(with_states) {}
+  // Keeps weights of the run's model. `with_states`: also keeps optimizer states, which hashed
+  // tables and tables beyond memory lose when other weights are loaded.
+  KeptWeights(RunContext& run, Saver& saver, bool with_states)
+      : run_(run), saver_(saver), with_states_(with_states) {}
   ~KeptWeights() { drop(); }
   KeptWeights(const KeptWeights&) = delete;
   KeptWeights& operator=(const KeptWeights&) = delete;
@@ -37,7 +37,8 @@ class KeptWeights {
  private:
   void remove_name();
 
-  Trainer& trainer_;
+  RunContext& run_;
+  Saver& saver_;
   const bool with_states_;
   std::unique_ptr<ReadFile> file_;
   FileSum sum_;

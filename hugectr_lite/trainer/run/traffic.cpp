@@ -118,14 +118,6 @@ ModelTraffic model_traffic(const Model& model) {
   return {model.traffic(), model.batch().copied_bytes()};
 }
 
-void add_traffic(ModelTraffic& sum, const ModelTraffic& before, const ModelTraffic& after) {
-  if (sum.steps.empty())
-    for (const StepTraffic& step : before.steps) sum.steps.push_back({step.step, {}});
-  for (size_t i = 0; i < after.steps.size(); ++i)
-    sum.steps[i].totals += after.steps[i].totals - before.steps[i].totals;
-  sum.host_to_device += after.host_to_device - before.host_to_device;
-}
-
 TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
                               const ModelTraffic& without, int64_t iterations, int64_t batch) {
   const auto of_all = [&]<typename T>(const std::vector<T>& mine) {
@@ -137,8 +129,7 @@ TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::
   const ModelTraffic now = model_traffic(model);
   std::vector<TrafficTotals> mine;
   for (size_t i = 0; i < now.steps.size(); ++i)
-    mine.push_back(without.steps.empty() ? now.steps[i].totals
-                                         : now.steps[i].totals - without.steps[i].totals);
+    mine.push_back(now.steps[i].totals - without.steps[i].totals);
   const auto all = of_all(mine);
   TrafficReport report{.iterations = iterations, .steps = {}, .plain = {}};
   for (size_t i = 0; i < now.steps.size(); ++i) {

@@ -42,8 +42,6 @@ struct ModelTraffic {
   int64_t host_to_device = 0;  // bytes
 };
 ModelTraffic model_traffic(const Model& model);
-// sum += after - before.
-void add_traffic(ModelTraffic& sum, const ModelTraffic& before, const ModelTraffic& after);
 
 // Collective. What was moved in `iterations` training iterations of `batch` samples: all that the
 // model has moved less `without`, which it did elsewhere. The result is the same on all.

@@ -39,7 +39,7 @@ class TrainingLoop {
 
   [[nodiscard]] TrainingPolicy& policy() { return policy_; }
   // Since begin(): samples trained on, and seconds of training without evaluations and saving.
-  [[nodiscard]] int64_t trained() const { return trainer_.samples() - first_.samples; }
+  [[nodiscard]] int64_t trained() const { return run_.samples - first_.samples; }
   [[nodiscard]] double train_seconds() const { return meter_.total_seconds(now()); }
   // At the last event: the mean loss of the samples since the line before it.
   [[nodiscard]] double train_loss() const { return state_.loss; }
@@ -54,11 +54,11 @@ class TrainingLoop {
     embedding::RowCacheCounts moved = {};
   };
   Mark mark() {
-    return {trainer_.samples(), trainer_.replaced_keys().value_or(0), trainer_.moved_rows()};
+    return {run_.samples, trainer_.replaced_keys().value_or(0), trainer_.counts().moved_rows()};
   }
   [[nodiscard]] std::optional<double> replaced_share(const Mark& begin, const Mark& end) const;
   [[nodiscard]] bool for_caller() const { return before_step_ != nullptr; }
-  [[nodiscard]] bool at_end() const { return trainer_.iteration() >= last_iteration_; }
+  [[nodiscard]] bool at_end() const { return run_.iteration >= last_iteration_; }
   [[nodiscard]] double now() const { return seconds_since(begin_); }
   // Scores and opens the next file of a folder that is followed, unless the run has ended.
   void next_file();
@@ -72,6 +72,7 @@ class TrainingLoop {
   void report_evaluation();
 
   Trainer& trainer_;
+  RunContext& run_;
   TrainingPolicy policy_;
   const std::function<void()> before_step_;
   std::unique_ptr<GpuMonitor> gpus_;  // on rank 0

@@ -24,48 +24,49 @@ static std::string no_improvement(int64_t evaluations) {
 }
 
 TrainingPolicy::TrainingPolicy(Trainer& trainer)
-    : trainer_(trainer),
-      config_(trainer.config().solver.evaluation),
+    : run_(trainer.context()),
+      saver_(trainer.saver()),
+      config_(run_.config.solver.evaluation),
       watch_(config_),
-      best_(trainer, /*with_states=*/false),
-      last_(trainer, /*with_states=*/true) {
-  const Evaluator* const evaluator = trainer.evaluator();
-  if (evaluator && needs_both_classes(trainer.config().solver) && !evaluator->has_both_classes())
+      best_(run_, saver_, /*with_states=*/false),
+      last_(run_, saver_, /*with_states=*/true) {
+  const Evaluator* const evaluator = trainer.evaluations().evaluator();
+  if (evaluator && needs_both_classes(run_.config.solver) && !evaluator->has_both_classes())
     warn_of_no_metric(evaluator->place() +
                       ": expected labels of both classes, found one: AUC does not exist");
-  const checkpoint::CheckpointMeta* const resumed = trainer.resumed();
+  const checkpoint::CheckpointMeta* const resumed = run_.resumed.get();
   if (!resumed) return;
   // Without early_stop there are no weights but the last ones from here on.
   watch_.restore(resumed->plateau,
                  config_.early_stop ? resumed->early_stop : checkpoint::BestMetric{});
   if (!config_.early_stop) return;
-  if (auto file = checkpoint::open_best_weights(trainer.options().resume, *resumed))
+  if (auto file = checkpoint::open_best_weights(run_.options.resume, *resumed))
     best_.adopt(std::move(file), resumed->files.back().sum);
 }
 
 void TrainingPolicy::warn_of_no_metric(const std::string& why) {
-  if (std::exchange(warned_, true) || trainer_.ranks().rank != 0) return;
-  const bool target = trainer_.config().solver.auc_target.has_value();
+  if (std::exchange(warned_, true) || run_.ranks.rank != 0) return;
+  const bool target = run_.config.solver.auc_target.has_value();
   log::warning("{}{}{}", why, config_.watches() ? "; AverageLoss is watched instead" : "",
                target ? "; the target AUC is out of reach" : "");
 }
 
 std::optional<EndReason> TrainingPolicy::apply(const EvalResult& result) {
-  const WatchVerdict verdict = watch_.see(result, trainer_.iteration());
+  const WatchVerdict verdict = watch_.see(result, run_.iteration);
   if (verdict.by_loss)
     warn_of_no_metric("a metric that is watched does not exist in an evaluation");
   if (verdict.keep) best_.keep("best.safetensors");
-  Progress& progress = trainer_.progress();
+  Progress& progress = run_.progress;
   // Also at the end, for a checkpoint that goes on with more patience.
   if (verdict.cut) {
-    LearningRates& rates = trainer_.model().rates();
-    rates.set_scale(watch_.next_scale(rates.scale(), trainer_.config().optimizer.schedule.base));
+    LearningRates& rates = run_.model->rates();
+    rates.set_scale(watch_.next_scale(rates.scale(), run_.config.optimizer.schedule.base));
     progress.line(fmt::format("Reducing the learning rates to {:g} of the config's: {}.",
                               rates.scale(), no_improvement(config_.plateau->watch.patience)));
   }
   if (verdict.stop)
     progress.line(fmt::format("Stopping early: {}.", no_improvement(watch_.early_stop().waited)));
-  const auto& target = trainer_.config().solver.auc_target;
+  const auto& target = run_.config.solver.auc_target;
   if (target && result.auc && *result.auc >= *target) {
     progress.line(fmt::format("Reached the target AUC of {}.", *target));
     return EndReason::kTarget;
@@ -83,7 +84,7 @@ void TrainingPolicy::use_best(bool for_good) {
   best_.load();
   best_in_use_ = true;
   const checkpoint::BestMetric& best = watch_.early_stop();
-  trainer_.progress().line(fmt::format(
+  run_.progress.line(fmt::format(
       "Restored the best weights ({} {:.5f}{}).", MetricWatch::watched(*config_.early_stop, best),
       best.value,
       best.iteration > 0 ? fmt::format(", iteration {}", count_text(best.iteration)) : ""));

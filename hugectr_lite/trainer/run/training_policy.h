@@ -36,27 +36,28 @@ class TrainingPolicy {
   // The weights in the model are the caller's: neither the best nor the last ones come back, and the
   // next evaluation is the first of them.
   void take_weights();
-  // Trainer::save() with the last weights, whichever are in the model.
+  // Saver::save() with the last weights, whichever are in the model.
   void save(const std::string& directory) {
-    save_by([&](const PolicyState& state) { trainer_.save(directory, state); });
+    save_by([&](const PolicyState& state) { saver_.save(directory, state); });
   }
-  // Trainer::save_delta(), while the last weights are in the model: to the weights that a checkpoint
+  // Saver::save_delta(), while the last weights are in the model: to the weights that a checkpoint
   // would be used with.
   [[nodiscard]] std::string save_delta(const std::string& chain) {
     std::string failure;
-    save_by([&](const PolicyState& state) { failure = trainer_.save_delta(chain, state); });
+    save_by([&](const PolicyState& state) { failure = saver_.save_delta(chain, state); });
     return failure;
   }
-  // Trainer::save_snapshot(), while the last weights are in the model.
+  // Saver::save_snapshot(), while the last weights are in the model.
   void save_snapshot(const std::string& directory) {
-    save_by([&](const PolicyState& state) { trainer_.save_snapshot(directory, state); });
+    save_by([&](const PolicyState& state) { saver_.save_snapshot(directory, state); });
   }
 
  private:
   void save_by(const std::function<void(const PolicyState&)>& write);
   void warn_of_no_metric(const std::string& why);  // once, on rank 0
 
-  Trainer& trainer_;
+  RunContext& run_;
+  Saver& saver_;
   const config::EvaluationConfig& config_;
   MetricWatch watch_;
   KeptWeights best_, last_;

@@ -187,7 +187,7 @@ TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
     std::vector<double> losses;
     int64_t samples = 0;
     on_ranks(*config, {.quiet = true}, c, [&](Trainer& trainer) {
-      const bool first = trainer.ranks().rank == 0;
+      const bool first = trainer.context().ranks.rank == 0;
       trainer.start();
       while (!trainer.finished()) {
         trainer.step();
@@ -195,11 +195,11 @@ TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
         trainer.check_weights();
         if (first) losses.push_back(loss);
         if (trainer.iteration() % 10 != 0) continue;
-        const auto result = trainer.evaluate();
+        const auto result = trainer.evaluations().evaluate();
         if (first) driven[trainer.iteration()] = result.value().auc.value();
       }
-      if (first) samples = trainer.samples();
-      trainer.export_weights(run / "driven.safetensors");
+      if (first) samples = trainer.context().samples;
+      trainer.saver().export_weights(run / "driven.safetensors");
     });
     CHECK(driven == areas);
     CHECK(losses.size() == 23);
@@ -218,7 +218,7 @@ TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that d
       on_ranks(*config, options, c, [&](Trainer& trainer) {
         trainer.start();
         while (trainer.iteration() < steps) trainer.step();
-        trainer.save(run / to);
+        trainer.saver().save(run / to);
       });
     };
     train({.quiet = true}, 20, "whole");
@@ -245,9 +245,9 @@ TEST_CASE("a trainer that goes on knows the last eviction, and how many samples 
       trainer.start();
       for (const int64_t save : saves) {
         while (trainer.iteration() < save) trainer.step();
-        trainer.save(run / fmt::format("{}_{}", to, save));
+        trainer.saver().save(run / fmt::format("{}_{}", to, save));
       }
-      rare = trainer.vocabulary()->layers[0].counts.rare;
+      rare = trainer.vocabularies().vocabulary()->layers[0].counts.rare;
     });
     return rare;
   };
@@ -273,7 +273,7 @@ TEST_CASE("weights that are not finite on one rank alone end all ranks, with one
       trainer.step();
       const auto& network = *trainer.model().layers().network;
       const float nan = std::nanf("");
-      if (trainer.ranks().rank == broken)
+      if (trainer.context().ranks.rank == broken)
         trainer.model().buffers().write(network.parameters()[1].buffers.value, 2,
                                         std::span(&nan, 1));
       try {
@@ -300,10 +300,10 @@ TEST_CASE("a trainer evaluates when asked, whatever the config's interval") {
   const auto config = config_of(run, one, {"solver.eval_interval=0"});
   Trainer trainer(*config, {.threads = 2, .quiet = true},
                   trainer::one_rank(*config, {.threads = 2}));
-  CHECK(trainer.threads() == 2);
+  CHECK(trainer.context().pool.threads() == 2);
   trainer.start();
   trainer.step();
-  const auto result = trainer.evaluate();
+  const auto result = trainer.evaluations().evaluate();
   REQUIRE(result.has_value());
   CHECK(result->samples == 333);
   CHECK(result->auc.has_value());
@@ -321,7 +321,7 @@ TEST_CASE("metrics are the same on any number of ranks, and every rank has them"
     const auto config = config_of(run, c, with_all_metrics());
     on_ranks(*config, {.quiet = true}, c, [&](Trainer& trainer) {
       trainer.start();
-      const auto result = trainer.evaluate();
+      const auto result = trainer.evaluations().evaluate();
       const std::lock_guard lock(mutex);
       results.push_back(result.value());
     });
@@ -336,6 +336,37 @@ TEST_CASE("metrics are the same on any number of ranks, and every rank has them"
       CHECK(result.more[m].second.value() ==
             Approx(results[0].more[m].second.value()).epsilon(1e-12));
     }
+  }
+}
+
+TEST_CASE("what evaluations, tests and checkpoints move is not counted as training's") {
+  for (Case c : cases()) {
+    INFO(c.name);
+    const SmallRun run;
+    const bool alone = c.gpu == nullptr && c.changes.empty();
+    if (alone)
+      c.changes = {R"(solver.embedding_memory={"host_gb":0.1,"disk":"."})",
+                   "layers.emb.optimizer.update_type=Local"};
+    const auto config = config_of(run, c, {"layers.data.test_source=eval.bin"});
+    on_ranks(*config, {.quiet = true}, c, [&](Trainer& trainer) {
+      trainer.start();
+      for (int i = 0; i < 5; ++i) trainer.step();
+      const auto moved = [&] {
+        const auto rows = trainer.counts().moved_rows();
+        std::vector<int64_t> all = {rows.lookups, rows.fetched, rows.written, rows.read_bytes};
+        if (trainer.context().ranks.ranks() == 1) return all;
+        for (const auto& step : trainer.counts().traffic().steps)
+          for (const auto& [name, at] : comm::kTrafficCounts) all.push_back(step.sum().*at);
+        return all;
+      };
+      const std::vector<int64_t> before = moved();
+      const bool none = std::count(before.begin(), before.end(), 0) == std::ssize(before);
+      trainer.evaluations().evaluate();
+      static_cast<void>(trainer.evaluations().test());
+      trainer.saver().save(run / "saved");
+      trainer.saver().export_weights(run / "exported");
+      if (none != (c.gpu != nullptr) || moved() != before) raise<Error>("{}: other counts", c.name);
+    });
   }
 }
 
@@ -355,12 +386,12 @@ TEST_CASE("an evaluation after one that was given up halfway is of the whole set
         trainer.start();
         trainer.step();
         trainer::Evaluator evaluator(*config, trainer::evaluation_set(*config), trainer.model(),
-                                     trainer.exec(), trainer.ranks());
+                                     trainer.context().exec(), trainer.context().ranks);
         evaluator.allocate();
         for (int batches : {100, 2, 100, 5, 100}) {  // of 6
           if (!evaluator.start([&] { return batches-- == 0; })) continue;
           const trainer::EvalResult result = evaluator.finish();
-          if (trainer.ranks().rank == 0) whole.push_back(result);
+          if (trainer.context().ranks.rank == 0) whole.push_back(result);
         }
       });
       REQUIRE(whole.size() == 3);

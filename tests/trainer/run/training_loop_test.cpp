@@ -38,7 +38,7 @@ struct Started {
         trainer(*config, options, {.threads = 2, .gpu = gpu}) {
     auto record = std::make_unique<Events>();
     events = record.get();
-    trainer.records().add(std::move(record));
+    trainer.context().records.add(std::move(record));
   }
   std::unique_ptr<config::TrainConfig> config;
   Trainer trainer;
@@ -84,10 +84,10 @@ TEST_CASE("the loop of a caller has the events and weights of a run") {
       more = !loop.advance();
       const std::string last = kinds(caller.events->lines).back();
       CHECK(last.substr(last.find(' ') + 1) == std::to_string(steps));
-      if (steps == 7) caller.trainer.evaluate();  // changes nothing
+      if (steps == 7) caller.trainer.evaluations().evaluate();  // changes nothing
     }
     loop.finish();
-    caller.trainer.export_weights(run / "caller");
+    caller.trainer.saver().export_weights(run / "caller");
     CHECK(kinds(caller.events->lines) == std::vector<std::string>{"train 7", "eval 10", "train 14",
                                                                   "eval 20", "train 21", "train 23",
                                                                   "test 23"});
@@ -213,12 +213,12 @@ TEST_CASE("training goes on from the last weights and states, wherever rows are"
       CHECK(to_end(loop) == EndReason::kEarlyStop);
       if (uses_best) {
         loop.finish();
-        started.trainer.export_weights(run / "best");
+        started.trainer.saver().export_weights(run / "best");
         loop.policy().save(run / "both");
         loop.policy().use_last();
       }
       for (int i = 0; i < 7; ++i) started.trainer.step();
-      started.trainer.save(run / (uses_best ? "after" : "straight"));
+      started.trainer.saver().save(run / (uses_best ? "after" : "straight"));
     }
     for (const char* file : {"/weights.safetensors", "/optimizer.safetensors"})
       CHECK((read_text((run / "after") + file) == read_text((run / "straight") + file)));

@@ -1,0 +1,56 @@
+#include "hugectr_lite/trainer/run/evaluations.h"
+
+namespace hlite::trainer {
+
+std::unique_ptr<Evaluator> Evaluations::evaluator_of(const EvalSet& set) {
+  return std::make_unique<Evaluator>(run_.config, set, *run_.model, run_.exec(), run_.ranks);
+}
+
+void Evaluations::open() {
+  if (run_.config.solver.evaluates()) evaluator_ = evaluator_of(evaluation_set(run_.config));
+  if (!run_.config.data.test_source.empty()) tester_ = evaluator_of(test_set(run_.config));
+}
+
+void Evaluations::allocate() {
+  if (evaluator_) evaluator_->allocate();
+}
+
+std::optional<EvalResult> Evaluations::evaluate() {
+  run_.expect_data();
+  if (!evaluator_) {
+    evaluator_ = evaluator_of(evaluation_set(run_.config));
+    evaluator_->allocate();
+  }
+  if (!start()) return std::nullopt;
+  return finish();
+}
+
+bool Evaluations::start() { return start(*evaluator_); }
+
+bool Evaluations::start(Evaluator& evaluator) {
+  bool whole = false;
+  counts_.leave_out([&] { whole = evaluator.start([this] { return run_.agree_to_stop(); }); });
+  return whole;
+}
+
+EvalResult Evaluations::test() {
+  run_.model->synchronize();
+  tester_->allocate();
+  EvalResult result;
+  counts_.leave_out([&] {
+    tester_->start();
+    result = tester_->finish();
+  });
+  return result;
+}
+
+std::optional<EvalResult> Evaluations::score_file(const std::string& path) {
+  run_.model->synchronize();
+  Evaluator evaluator(run_.config, {.path = path, .most_samples = kNoEnd, .test = true},
+                      *run_.model, run_.exec(), run_.ranks);
+  evaluator.allocate();
+  if (!start(evaluator)) return std::nullopt;
+  return evaluator.finish();
+}
+
+}  // namespace hlite::trainer
