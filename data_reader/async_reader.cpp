@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "data_reader/manifest_fit.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/log.h"
@@ -26,7 +28,7 @@ int64_t raw_sample_count(const config::DataConfig& config, Split split, const st
   if (held == 0) raise<DataError>("{}: expected at least one sample, found an empty file", path);
   const auto& wanted = config.samples_of(split);
   if (!wanted) return held;
-  if (config.format == config::DataFormat::kRaw && held < *wanted)
+  if (!config.format->lenient && held < *wanted)
     raise<DataError>("{}: expected {} samples ({}), found {} ({} bytes, record size {})", path,
                      *wanted, config.samples_key(split), held, file_bytes,
                      format.describe_record());
@@ -65,7 +67,8 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
     auto& w = *workers_.emplace_back(std::make_unique<Worker>());
     w.io = std::make_unique<RangeReader>(path, std::move(queue), file_bytes_, plan_.shape,
                                          plan_.buffers_per_thread, rows() * format_.record_bytes());
-    w.decoder = std::make_unique<RawDecoder>(path, format_, slot_rows, config.key_policy);
+    w.decoder = std::make_unique<RawDecoder>(path, format_, slot_rows, config.key_policy,
+                                             options.sink ? *options.sink : refusing_sink());
     for (int64_t r = plan_.buffers_per_thread; r-- > 0;) w.idle_ranges.push_back(r);
     w.jobs.reserve(w.idle_ranges.size());
     // The first position of this thread.
@@ -172,6 +175,41 @@ const HostBatch& AsyncReader::next() {
   if (const int64_t freed = position() - 2; freed >= options().start_batch)
     wake(*workers_[static_cast<size_t>(freed % plan_.threads)]);
   return batch;
+}
+
+namespace {
+
+class RawRecords final : public RecordFormat {
+ public:
+  [[nodiscard]] std::unique_ptr<BatchSource> open(const config::DataConfig& config,
+                                                  const std::string& path, Split split,
+                                                  int64_t batch_size,
+                                                  std::span<const int64_t> slot_rows,
+                                                  const SourceOptions& options) const override {
+    require_fit(path, config, slot_rows);
+    return std::make_unique<AsyncReader>(config, path, split, batch_size, slot_rows, options);
+  }
+  [[nodiscard]] int64_t memory_bytes(const config::DataConfig& config, int64_t rows,
+                                     int64_t /*row_bytes*/, int64_t /*samples*/,
+                                     const SourceOptions&) const override {
+    return plan_reader(config, rows, std::numeric_limits<int64_t>::max(), false,
+                       available_memory_bytes())
+        .bytes;
+  }
+  [[nodiscard]] int64_t record_bytes(const config::DataConfig& config) const override {
+    return RawFormat::from(config).record_bytes();
+  }
+  [[nodiscard]] int64_t count(const config::DataConfig& config, const std::string& path,
+                              Split split) const override {
+    return raw_sample_count(config, split, path, ReadFile(path).size());
+  }
+};
+
+}  // namespace
+
+const RecordFormat& raw_records() {
+  static const RawRecords records;
+  return records;
 }
 
 }  // namespace hlite::data

@@ -14,12 +14,6 @@ namespace fs = std::filesystem;
 
 static constexpr const char* kEndFile = "_END";
 
-static const char* ending_of(const config::DataConfig& config) {
-  if (config.format == config::DataFormat::kNorm) return ".txt";
-  if (config.format == config::DataFormat::kCriteo) return ".tsv";
-  return config.format == config::DataFormat::kParquet ? ".parquet" : ".bin";
-}
-
 FollowedSource::FileState::FileState(const struct stat& status)
     : inode(status.st_ino),
       size(status.st_size),
@@ -31,7 +25,7 @@ FollowedSource::FollowedSource(const config::DataConfig& config, std::string fol
                                const Shard& shard)
     : config_(config),
       folder_(std::move(folder)),
-      ending_(ending_of(config)),
+      ending_(config.format->ending),
       batch_size_(batch_size),
       slot_rows_(slot_rows),
       shard_(shard) {

@@ -40,20 +40,18 @@ class Fit {
 
   void format(const config::DataConfig& config) {
     const bool raw = m_.format == "raw" || m_.format == "multi_hot_raw";
-    expect(
-        "wrong_format",
-        config.format == config::DataFormat::kNorm ? m_.format == "norm" : config.is_raw() && raw,
-        fmt::format("the format {}", m_.format), config::data_format_name(config.format),
-        raw                   ? "set \"format\": \"RawAsync\" in layers[0]"
-        : m_.format == "norm" ? "set \"format\": \"Norm\" in layers[0]"
-                              : "prepare the data with --format raw");
+    expect("wrong_format", config.format->prepared == (raw ? "raw" : m_.format),
+           fmt::format("the format {}", m_.format), config.format->name,
+           raw                   ? "set \"format\": \"RawAsync\" in layers[0]"
+           : m_.format == "norm" ? "set \"format\": \"Norm\" in layers[0]"
+                                 : "prepare the data with --format raw");
     expect("global_keys", !config.global_keys, "keys local to their slots", "\"keys\": \"global\"",
            "leave out \"keys\" in layers[0]");
   }
 
   void layout(const config::DataConfig& config) {
     const KeyLayout keys = config.key_layout();
-    const bool raw = config.is_raw();
+    const bool raw = config.format->fixed_records;
     const auto weights = [](bool weight) {
       return weight ? "a sample weight" : "no sample weight";
     };

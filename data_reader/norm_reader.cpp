@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "data_reader/manifest_fit.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/stopwatch.h"
 
@@ -15,7 +17,8 @@ constexpr int64_t kPieceRows = 4096;
 NormReader::NormReader(const config::DataConfig& config, const std::string& list, Split split,
                        int64_t batch_size, std::span<const int64_t> slot_rows,
                        const SourceOptions& options)
-    : BatchRing(config, batch_size, options), stream_(config, list, slot_rows) {
+    : BatchRing(config, batch_size, options),
+      stream_(config, list, slot_rows, options.sink ? *options.sink : refusing_sink()) {
   HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "records of no fixed size, shuffled");
   set_samples(config, split, list, stream_.samples());
   make_slots(options.resident ? batches_per_epoch() : kSlots);
@@ -37,6 +40,34 @@ bool NormReader::fill(int64_t position) {
   add_bytes_read(stream_.bytes_read() - read_before);
   add_decoding(Clock::now() - start);
   return true;
+}
+
+namespace {
+
+class NormRecords final : public RecordFormat {
+ public:
+  [[nodiscard]] std::unique_ptr<BatchSource> open(const config::DataConfig& config,
+                                                  const std::string& path, Split split,
+                                                  int64_t batch_size,
+                                                  std::span<const int64_t> slot_rows,
+                                                  const SourceOptions& options) const override {
+    require_fit(path, config, slot_rows);
+    return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
+  }
+  [[nodiscard]] int64_t memory_bytes(const config::DataConfig&, int64_t rows, int64_t row_bytes,
+                                     int64_t /*samples*/, const SourceOptions&) const override {
+    return NormReader::kSlots * rows * row_bytes;
+  }
+  [[nodiscard]] std::vector<std::string> files(const std::string& path) const override {
+    return read_file_list(path);
+  }
+};
+
+}  // namespace
+
+const RecordFormat& norm_records() {
+  static const NormRecords records;
+  return records;
 }
 
 }  // namespace hlite::data

@@ -2,16 +2,9 @@
 
 #include <algorithm>
 
-#include "data_reader/async_reader.h"
-#include "data_reader/manifest_fit.h"
-#include "data_reader/norm_reader.h"
-#include "data_reader/parquet/parquet_reader.h"
-#include "data_reader/reader_plan.h"
+#include "data_reader/record_format.h"
 #include "data_reader/shuffled_source.h"
-#include "data_reader/text/text_reader.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/file.h"
-#include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
 
@@ -34,20 +27,13 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
                                          const SourceOptions& options) {
   if (options.shuffle_samples)
     return open_shuffled_source(config, path, split, batch_size, slot_rows, options);
-  if (config.format == config::DataFormat::kParquet)
-    return std::make_unique<parquet::ParquetReader>(config, path, split, batch_size, slot_rows,
-                                                    options);
-  if (config.format == config::DataFormat::kCriteo)
-    return std::make_unique<TextReader>(config, path, split, batch_size, slot_rows, options);
-  require_fit(path, config, slot_rows);
-  if (!config.is_raw())
-    return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
-  return std::make_unique<AsyncReader>(config, path, split, batch_size, slot_rows, options);
+  return record_format(config).open(config, path, split, batch_size, slot_rows, options);
 }
 
 int64_t count_samples(const config::DataConfig& config, const std::string& path, Split split,
                       std::span<const int64_t> slot_rows) {
-  if (config.is_raw()) return raw_sample_count(config, split, path, ReadFile(path).size());
+  if (const int64_t known = record_format(config).count(config, path, split); known >= 0)
+    return known;
   constexpr int64_t kBatch = 8192;
   SourceOptions once;
   once.repeat = false;
@@ -59,14 +45,7 @@ int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int6
   const int64_t row =
       kBytesOfNumber * (config.label_width() + config.dense_width() + config.key_layout().columns);
   if (options.shuffle_samples) return samples * row + ShuffledSource::kSlots * rows * row;
-  if (config.format == config::DataFormat::kParquet)
-    return parquet::ParquetReader::memory_bytes(config, rows * row, samples * row, options);
-  if (config.format == config::DataFormat::kCriteo)
-    return TextReader::memory_bytes(config, rows, row);
-  if (!config.is_raw()) return NormReader::kSlots * rows * row;
-  return plan_reader(config, rows, std::numeric_limits<int64_t>::max(), false,
-                     available_memory_bytes())
-      .bytes;
+  return record_format(config).memory_bytes(config, rows, row, samples, options);
 }
 
 }  // namespace hlite::data

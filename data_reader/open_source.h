@@ -12,6 +12,7 @@
 
 namespace hlite::data {
 
+class IssueSink;
 using config::Split;
 
 // Which rows of each batch a rank needs: [index * B / count, (index + 1) * B / count) of a batch of
@@ -31,6 +32,9 @@ struct SourceOptions {
   bool resident = false;
   int64_t max_samples = std::numeric_limits<int64_t>::max();  // use the first ones of the file
   Shard shard = {};
+  // Takes values outside of their ranges, from one thread at a time if the config says one thread.
+  // Null: the data is refused. (Parquet files are refused in any case.)
+  IssueSink* sink = nullptr;
 };
 
 // The rows of one batch that a source delivers.

@@ -224,7 +224,7 @@ void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
       const std::string message =
           fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
                       fmt::join(same, ", "), fmt::join(rows, ", "));
-      if (data.format != config::DataFormat::kRawAsync) config::fail_at(sizes, message);
+      if (!data.format->lenient) config::fail_at(sizes, message);
       log::warning("{}: {}; the embedding's sizes are used", sizes.path(), message);
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data_reader/parquet/parquet_library.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/core/stopwatch.h"
@@ -47,12 +49,6 @@ ParquetReader::ParquetReader(const config::DataConfig& config, const std::string
   groups_in_use_ = set_.group_of(samples() - 1) + 1;
   budget_ = group_budget(options);
   planned_ = next_ = options.start_batch;
-}
-
-int64_t ParquetReader::memory_bytes(const config::DataConfig& config, int64_t batch_bytes,
-                                    int64_t set_bytes, const SourceOptions& options) {
-  return slot_count(thread_count(config, options)) * batch_bytes +
-         std::min(group_budget(options), set_bytes);
 }
 
 ParquetReader::~ParquetReader() {
@@ -245,6 +241,37 @@ void ParquetReader::work() {
          std::current_exception());
   }
   changed_.notify_all();
+}
+
+namespace {
+
+class ParquetRecords final : public RecordFormat {
+ public:
+  [[nodiscard]] std::unique_ptr<BatchSource> open(const config::DataConfig& config,
+                                                  const std::string& path, Split split,
+                                                  int64_t batch_size,
+                                                  std::span<const int64_t> slot_rows,
+                                                  const SourceOptions& options) const override {
+    return std::make_unique<ParquetReader>(config, path, split, batch_size, slot_rows, options);
+  }
+  [[nodiscard]] int64_t memory_bytes(const config::DataConfig& config, int64_t rows,
+                                     int64_t row_bytes, int64_t samples,
+                                     const SourceOptions& options) const override {
+    return slot_count(thread_count(config, options)) * rows * row_bytes +
+           std::min(group_budget(options), samples * row_bytes);
+  }
+  [[nodiscard]] bool holds_samples() const override { return true; }
+  [[nodiscard]] std::vector<std::string> files(const std::string& path) const override {
+    return ParquetSource::find(path).files;
+  }
+  [[nodiscard]] std::string why_missing() const override { return parquet::why_missing(); }
+};
+
+}  // namespace
+
+const RecordFormat& parquet_records() {
+  static const ParquetRecords records;
+  return records;
 }
 
 }  // namespace hlite::data::parquet

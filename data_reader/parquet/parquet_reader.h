@@ -34,9 +34,6 @@ class ParquetReader final : public BatchRing {
                 int64_t batch_size, std::span<const int64_t> slot_rows,
                 const SourceOptions& options = {});
   ~ParquetReader() override;
-  // Bytes of the batches and of the row groups that are decoded ahead.
-  static int64_t memory_bytes(const config::DataConfig& config, int64_t batch_bytes,
-                              int64_t set_bytes, const SourceOptions& options);
 
  private:
   // A row group of an epoch: number epoch * groups + index.

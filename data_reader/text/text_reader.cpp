@@ -6,6 +6,7 @@
 
 #include "data_reader/criteo/criteo_record.h"
 #include "data_reader/raw_format.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/mix.h"
 #include "hugectr_lite/core/stopwatch.h"
@@ -28,6 +29,8 @@ std::string_view first_lines(std::string_view text) {
   return text.substr(0, feed + 1);
 }
 
+int64_t slots_of(const config::DataConfig& config) { return 2 * config.readers() + 2; }
+
 // Lines that there are to read: up to the last sample that is used.
 int64_t max_lines(const config::DataConfig& config, Split split, const SourceOptions& options) {
   return std::min(config.samples_of(split).value_or(std::numeric_limits<int64_t>::max()),
@@ -42,7 +45,8 @@ class TextReader::Decoder {
   explicit Decoder(const TextReader& reader)
       : path_(reader.file_.path()),
         parser_(*reader.parser_),
-        decoder_(path_, RawFormat::from(reader.config_), reader.slot_rows_),
+        decoder_(path_, RawFormat::from(reader.config_), reader.slot_rows_, {},
+                 reader.options().sink ? *reader.options().sink : refusing_sink()),
         ranges_(criteo::kSlots) {
     const KeyCheck keys(reader.config_.key_layout(), reader.slot_rows_);
     for (int64_t s = 0; s < criteo::kSlots; ++s)
@@ -132,11 +136,6 @@ TextReader::TextReader(const config::DataConfig& config, const std::string& path
   make_slots(options.resident ? batches_per_epoch() : slots_of(config));
 }
 
-int64_t TextReader::memory_bytes(const config::DataConfig& config, int64_t rows,
-                                 int64_t row_bytes) {
-  return slots_of(config) * rows * row_bytes + config.readers() * rows * kLineBytes;
-}
-
 void TextReader::start_threads() {
   const int64_t threads = config_.readers();
   for (int64_t t = 0; t < threads; ++t)
@@ -161,6 +160,31 @@ bool TextReader::fill(int64_t position, Decoder& decoder) {
   }
   add_decoding(Clock::now() - start);
   return true;
+}
+
+namespace {
+
+class TextRecords final : public RecordFormat {
+ public:
+  [[nodiscard]] std::unique_ptr<BatchSource> open(const config::DataConfig& config,
+                                                  const std::string& path, Split split,
+                                                  int64_t batch_size,
+                                                  std::span<const int64_t> slot_rows,
+                                                  const SourceOptions& options) const override {
+    return std::make_unique<TextReader>(config, path, split, batch_size, slot_rows, options);
+  }
+  [[nodiscard]] int64_t memory_bytes(const config::DataConfig& config, int64_t rows,
+                                     int64_t row_bytes, int64_t /*samples*/,
+                                     const SourceOptions&) const override {
+    return slots_of(config) * rows * row_bytes + config.readers() * rows * kLineBytes;
+  }
+};
+
+}  // namespace
+
+const RecordFormat& text_records() {
+  static const TextRecords records;
+  return records;
 }
 
 }  // namespace hlite::data

@@ -27,11 +27,9 @@ class TextReader final : public BatchRing {
   ~TextReader() override { join_threads(); }
 
   // Host memory for batches of `rows` rows of `row_bytes` bytes each.
-  static int64_t memory_bytes(const config::DataConfig& config, int64_t rows, int64_t row_bytes);
 
  private:
   class Decoder;
-  static int64_t slots_of(const config::DataConfig& config) { return 2 * config.readers() + 2; }
   void start_threads() override;
   // False when the reader is to stop.
   bool fill(int64_t position, Decoder& decoder);

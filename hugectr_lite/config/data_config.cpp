@@ -103,12 +103,12 @@ void declare_number_kinds(Block& s, DataConfig& data) {
     data.float_label = both;
     data.float_dense = s.has("float_label_dense") ? both : floats_by_default;
     if (param.is_dense_float) data.float_dense = *param.is_dense_float;
-    if (data.format != DataFormat::kCriteo || !(data.float_label || data.float_dense)) return;
-    constexpr const char* kIntegers = "false, as Criteo files have integers";
-    if (both) fail_expected(s.at("float_label_dense"), kIntegers);
+    if (!data.format->tokens || !(data.float_label || data.float_dense)) return;
+    const std::string integers = fmt::format("false, as {} files have integers", data.format->name);
+    if (both) fail_expected(s.at("float_label_dense"), integers);
     fail_expected(
         *s.at("async_param").find(param.is_dense_float ? "is_dense_float" : "multi_hot_reader"),
-        kIntegers);
+        integers);
   });
 }
 
@@ -121,7 +121,7 @@ void declare_keys(Block& s, DataConfig& data) {
            "Extension: what becomes of a key beyond its table: it is an error, the last row, or "
            "`oov_key`. Of `Criteo` files: `hash`, which makes a key of the table from each token.",
            otherwise("`\"error\"`; for `Criteo` `\"hash\"`"));
-  const bool hashes = data.format == DataFormat::kCriteo;
+  const bool hashes = data.format->tokens;
   if (s.has("key_policy") && hashes != (data.key_policy.kind == KeyPolicy::kHash))
     s.expected("key_policy", hashes ? "\"hash\", as Criteo files have tokens"
                                     : "a policy for keys, as only Criteo files have tokens");
@@ -133,9 +133,9 @@ void declare_keys(Block& s, DataConfig& data) {
   s.choice("keys", &data.global_keys, {{"local", false}, {"global", true}},
            "Extension: keys of Norm and Parquet files count per slot (`local`), or on over all "
            "tables (`global`), as HugeCTR's do.");
-  if (data.global_keys && data.has_fixed_records())
+  if (data.global_keys && data.format->fixed_records)
     s.expected("keys", fmt::format("\"local\", as keys of {} files are local to their slot",
-                                   data_format_name(data.format)));
+                                   data.format->name));
 }
 
 // HugeCTR adds the sum of the sizes before it to a slot's keys, so a slot of size 0 has its keys in
@@ -157,9 +157,9 @@ void declare_columns(Block& s, DataConfig& data) {
                           otherwise("their `_metadata.json` says it"));
   if (!columns) return;
   columns->about("The columns of Parquet files, by name.");
-  if (columns->node() && data.format != DataFormat::kParquet)
+  if (columns->node() && !data.format->named_columns)
     s.refuse("columns", fmt::format("format \"Parquet\" is required with columns, found {}",
-                                    data_format_name(data.format)));
+                                    data.format->name));
   const auto names = [&](const char* key, std::vector<std::string>* field, int64_t count,
                          const char* counted, const char* meaning, const Need& need) {
     const bool known = count > 0 || field == &data.columns->conts;
@@ -191,32 +191,10 @@ void check_tops_distinct(const Block& s, const DataConfig& data) {
   }
 }
 
-// A line of Criteo's logs has a label, 13 integers and 26 tokens.
-void check_criteo(const Block& s, const DataConfig& data) {
-  constexpr int64_t kDense = 13, kSlots = 26;
-  if (data.label_dim != 1)
-    fail_expected(*s.at("label").find("label_dim"), "1, as a line of a Criteo file has");
-  for (const char* key : {"sample_weight", "real"})
-    if (const JsonNode* node = s.at("label").find(key); node && node->boolean())
-      fail_expected(*node, "false, as a line of a Criteo file has a label of 0 or 1 alone");
-  if (data.dense_dim != kDense)
-    fail_expected(*s.at("dense").find("dense_dim"),
-                  fmt::format("{}, as a line of a Criteo file has", kDense));
-  const KeyLayout keys = data.key_layout();
-  if (keys.slots() != kSlots || !keys.is_one_hot())
-    fail_at(s.at("sparse"),
-            fmt::format("expected {} slots of one key each, as a line of a Criteo file has, found "
-                        "{} slots with {} keys",
-                        kSlots, keys.slots(), keys.columns));
-}
-
 void declare_sources(Block& s, DataConfig& data) {
-  s.choice("format", &data.format,
-           {{"Raw", DataFormat::kRaw},
-            {"RawAsync", DataFormat::kRawAsync},
-            {"Norm", DataFormat::kNorm},
-            {"Parquet", DataFormat::kParquet},
-            {"Criteo", DataFormat::kCriteo}},
+  Choices<const DataFormat*> formats;
+  for (const DataFormat* format : data_formats()) formats.emplace_back(format->name, format);
+  s.choice("format", &data.format, formats,
            "Format of the files; docs/data_formats.md describes each.");
   s.name("source", &data.source, "Training data: a file; for Norm a list of files.", kRequired);
   s.name("eval_source", &data.eval_source, "Evaluation data; required if the solver evaluates.");
@@ -229,11 +207,10 @@ void declare_sources(Block& s, DataConfig& data) {
       "file `_END` ends training. See `docs/day_after_day.md`.");
   s.choice("check", &data.checksums, {{"None", false}, {"Sum", true}},
            "Whether Norm files carry checksums.",
-           {.required = s.node() && data.format == DataFormat::kNorm,
-            .otherwise = "required for `Norm`"});
-  if (data.checksums && data.has_fixed_records())
-    s.expected("check", fmt::format("\"None\", as the format {} has no checksums",
-                                    data_format_name(data.format)));
+           {.required = s.node() && data.format->checksums, .otherwise = "required for `Norm`"});
+  if (data.checksums && data.format->fixed_records)
+    s.expected("check",
+               fmt::format("\"None\", as the format {} has no checksums", data.format->name));
   s.integer("num_samples", &data.num_samples, {.min = 1},
             "Training samples to use, from the start of the data.", otherwise("all"));
   s.integer("eval_num_samples", &data.eval_num_samples, {.min = 1},
@@ -246,11 +223,6 @@ void declare_sources(Block& s, DataConfig& data) {
 }
 
 }  // namespace
-
-const char* data_format_name(DataFormat format) {
-  constexpr const char* kNames[] = {"Raw", "RawAsync", "Norm", "Parquet", "Criteo"};
-  return kNames[static_cast<size_t>(format)];
-}
 
 KeyLayout DataConfig::key_layout() const {
   std::vector<int64_t> hotness;
@@ -266,9 +238,9 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
   s.choice("type", &is_data, {{"Data", true}}, "Only the first layer has this type.", kRequired);
   declare_sources(s, data);
   declare_label_and_dense(s, data);
-  declare_sparse(s, data.has_fixed_records(), data.sparse);
+  declare_sparse(s, data.format->fixed_records, data.sparse);
   s.check([&] { check_tops_distinct(s, data); });
-  if (data.format == DataFormat::kCriteo) s.check([&] { check_criteo(s, data); });
+  if (data.format->check) s.check([&] { data.format->check(s, data); });
   const bool sized = declare_slot_sizes(
       s, directory, &data.slot_size_array,
       "Rows of each slot's table, over all inputs. Hash embeddings without sizes of their own use "
@@ -291,11 +263,11 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
                             otherwise("`num_workers` says how many threads read")))
     declare_async_param(*param, data.async_param.emplace());
   data.shuffle = data.async_param && data.async_param->shuffle;
-  if (data.shuffle && !data.is_raw())
+  if (data.shuffle && !data.format->shuffles)
     s.check([&] {
       fail_at(*s.at("async_param").find("shuffle"),
               fmt::format("expected false, as {} files are read in order, found true",
-                          data_format_name(data.format)));
+                          data.format->name));
     });
   s.integer("num_workers", &data.num_workers, {1, kMaxReaders},
             "Threads that read, if there is no `async_param`.",

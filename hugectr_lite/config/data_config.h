@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "hugectr_lite/config/data_format.h"
 #include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::config {
@@ -48,9 +49,6 @@ struct KeyPolicyConfig {
 // A config's two sets of data.
 enum class Split { kTrain, kEval };
 
-enum class DataFormat { kRaw, kRawAsync, kNorm, kParquet, kCriteo };
-const char* data_format_name(DataFormat format);  // "RawAsync", as a config has it
-
 // (ours) Which columns of Parquet files are what, by their names.
 struct ColumnsConfig {
   std::vector<std::string> labels, conts, cats;
@@ -59,7 +57,7 @@ struct ColumnsConfig {
 // The Data layer, layers[0].
 struct DataConfig {
   std::string name;
-  DataFormat format = DataFormat::kNorm;
+  const DataFormat* format = &data_format("Norm");
   std::string source, eval_source;  // as written; without evaluations eval_source may be empty
   std::string test_source;          // (ours) evaluated once, at the end; empty: none
   bool follow = false;              // (ours) source is a folder that grows
@@ -95,11 +93,6 @@ struct DataConfig {
   [[nodiscard]] int64_t dense_width() const {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
   }
-  [[nodiscard]] bool is_raw() const {
-    return format == DataFormat::kRaw || format == DataFormat::kRawAsync;
-  }
-  // Every record has one number for each label and feature, and a fixed number of keys.
-  [[nodiscard]] bool has_fixed_records() const { return is_raw() || format == DataFormat::kCriteo; }
   // Threads that read, of the formats that have no more to say about it.
   [[nodiscard]] int64_t readers() const {
     return async_param ? async_param->num_threads : num_workers.value_or(2);

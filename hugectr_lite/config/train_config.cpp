@@ -63,10 +63,10 @@ void check_blocks(const Block& s, const TrainConfig& config) {
   if (!config.all_reduce.ordered && solver.shard_optimizer)
     fail_at(*s.at("all_reduce").find("ordered"),
             "expected true where solver.shard_optimizer is true, found false");
-  if (solver.int64_keys && config.data.has_fixed_records())
+  if (solver.int64_keys && config.data.format->fixed_records)
     fail_at(*s.at("solver").find("input_key_type"),
             fmt::format("\"I64\" is known but not supported for the format {}; expected \"I32\"",
-                        data_format_name(config.data.format)));
+                        config.data.format->name));
   if (solver.evaluates() && config.data.eval_source.empty())
     fail_at(data, fmt::format("missing key \"eval_source\", which {} needs",
                               solver.eval_interval > 0 ? "solver.eval_interval"

@@ -41,7 +41,7 @@ std::string preparation_for(const PredictionOptions& options, const config::Data
     case prep::FileKind::kNormList:
       return {};
     case prep::FileKind::kParquet:
-      return data.format == config::DataFormat::kParquet ? "" : own;
+      return data.format->named_columns ? "" : own;
     default:
       return own;
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data_reader/raw_format.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/safetensors.h"
 #include "hugectr_lite/core/file.h"
@@ -43,8 +43,8 @@ int useful_threads(int threads, int64_t multiplications, int64_t samples) {
 
 int useful_threads(int threads, const config::DataConfig& data, const std::string& input,
                    const std::string& model) {
-  if (threads == 1 || !data.is_raw() || prep::is_read_once(input)) return threads;
-  const int64_t record = data::RawFormat::from(data).record_bytes();
+  const int64_t record = data::record_format(data).record_bytes(data);
+  if (threads == 1 || record == 0 || prep::is_read_once(input)) return threads;
   return useful_threads(threads, multiplications_of_sample(model), ReadFile(input).size() / record);
 }
 

@@ -57,7 +57,7 @@ using predict::ConfigText;
 
 // The reader of such a config's files makes log(x + 1) of dense features.
 bool reads_log_features(const config::TrainConfig& config) {
-  return config.data.has_fixed_records() && !config.data.float_dense;
+  return config.data.format->fixed_records && !config.data.float_dense;
 }
 
 std::vector<std::string> names_of(const std::vector<data::DataIdentity::IdentityPart>& parts) {

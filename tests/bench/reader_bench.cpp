@@ -69,7 +69,7 @@ struct Setup {
 
   [[nodiscard]] config::DataConfig data() const {
     config::DataConfig c;
-    c.format = config::DataFormat::kRawAsync;
+    c.format = &config::data_format("RawAsync");
     c.label_dim = 1;
     c.dense_dim = kDense;
     config::SparseInputConfig sparse;

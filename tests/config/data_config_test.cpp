@@ -12,7 +12,7 @@ namespace hlite::config {
 TEST_CASE("The Data layer arrives whole") {
   const DataConfig data = minimal()->data;
   CHECK(data.name == "data");
-  CHECK(data.format == DataFormat::kRawAsync);
+  CHECK(data.format == &data_format("RawAsync"));
   CHECK(data.source == "train.bin");
   CHECK(data.eval_source == "val.bin");
   CHECK(!data.checksums);
@@ -52,7 +52,7 @@ TEST_CASE("The Data layer's optional keys") {
     "sparse": [{"top": "s", "type": "LocalizedSlot", "max_feature_num_per_sample": 2,
                 "slot_num": 2}]})"})
                         ->data;
-  CHECK(data.format == DataFormat::kRaw);
+  CHECK(data.format == &data_format("Raw"));
   CHECK(data.float_label);
   CHECK(data.float_dense);
   CHECK(data.slot_size_array.empty());
@@ -85,7 +85,7 @@ TEST_CASE("How many keys a slot has is given in one of three ways, or is one") {
         format, "", R"({"top": "s", "type": "LocalizedSlot", "slot_num": 3, )" + keys + "}");
     CHECK(data.sparse[0].max_nnz ==
           *std::max_element(data.sparse[0].hotness.begin(), data.sparse[0].hotness.end()));
-    CHECK(data.sparse[0].is_fixed_length == data.is_raw());
+    CHECK(data.sparse[0].is_fixed_length == data.format->fixed_records);
     return data.sparse[0].hotness;
   };
   using List = std::vector<int64_t>;
@@ -131,8 +131,8 @@ TEST_CASE("The columns of Parquet files are named in the config, or left to the 
   const std::string good =
       R"(, "columns": {"labels": "click", "conts": ["I1", "I2"], "cats": ["C1", "C2", "C3"]})";
   const DataConfig data = minimal({layer(good)})->data;
-  CHECK(data.format == DataFormat::kParquet);
-  CHECK(!data.is_raw());
+  CHECK(data.format == &data_format("Parquet"));
+  CHECK(!data.format->fixed_records);
   REQUIRE(data.columns);
   CHECK(data.columns->labels == std::vector<std::string>{"click"});
   CHECK(data.columns->conts == std::vector<std::string>{"I1", "I2"});
@@ -160,8 +160,8 @@ TEST_CASE("A Data layer without a format is Norm") {
     "max_feature_num_per_sample": 26, "slot_num": 26}]})",
                                    "solver.input_key_type=I64"})
                               ->data;
-  CHECK(data.format == DataFormat::kNorm);
-  CHECK(!data.is_raw());
+  CHECK(data.format == &data_format("Norm"));
+  CHECK(!data.format->fixed_records);
   CHECK(data.checksums);
   CHECK(data.global_keys);
   CHECK(data.int64_keys);
@@ -228,7 +228,7 @@ TEST_CASE("Criteo files have columns of their own, and tokens that are hashed") 
     return all;
   };
   const DataConfig data = minimal(columns)->data;
-  CHECK(data.format == DataFormat::kCriteo);
+  CHECK(data.format == &data_format("Criteo"));
   CHECK(data.key_policy.kind == KeyPolicy::kHash);
   CHECK(minimal(with({"layers.data.key_policy=hash"}))->data.key_policy.kind == KeyPolicy::kHash);
   const auto refused = [&](const std::vector<std::string>& changes) {

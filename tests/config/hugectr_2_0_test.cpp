@@ -76,7 +76,7 @@ TEST_CASE("A config of HugeCTR 2.0 is read, with changes of the Data layer") {
   const auto config = parse_train_config(kOld, "old.json", {"layers.data.check=Sum"});
   CHECK(config->data.source == "train.txt");
   CHECK(config->data.eval_source == "test.txt");
-  CHECK(config->data.format == DataFormat::kNorm);
+  CHECK(config->data.format == &data_format("Norm"));
   CHECK(config->data.checksums);
   CHECK(config->data.label_dim == 1);
   CHECK(config->data.dense_dim == 0);
@@ -89,7 +89,7 @@ TEST_CASE("A config of HugeCTR 2.0 is read, with changes of the Data layer") {
       replaced(replaced(kOld, "\"label_dim\"", "\"format\": \"RawAsync\", \"label_dim\""),
                "sample\": 5", "sample\": 3"),
       "old.json", {});
-  CHECK(raw->data.format == DataFormat::kRawAsync);
+  CHECK(raw->data.format == &data_format("RawAsync"));
 }
 
 TEST_CASE("Faults of a config of HugeCTR 2.0 are named where they are in the file") {

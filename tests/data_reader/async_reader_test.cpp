@@ -240,7 +240,7 @@ TEST_CASE("shards cover each batch exactly, and each reads only its own rows", "
 
 TEST_CASE("num_samples limits RawAsync and is a demand on Raw") {
   RawShape shape{13, std::vector<int64_t>(26, 100)};
-  config::DataConfig raw = shape.config(config::DataFormat::kRaw), async = shape.config();
+  config::DataConfig raw = shape.config(&config::data_format("Raw")), async = shape.config();
   const auto count = [](const config::DataConfig& c, Split split, int64_t bytes) {
     return raw_sample_count(c, split, "f.bin", bytes);
   };

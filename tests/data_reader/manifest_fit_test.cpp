@@ -116,7 +116,7 @@ TEST_CASE("a config that contradicts the manifest gets an error that names the n
     check_contains(f.message(), {"slot 0 (user)", "the same sizes in another order"});
   }
   SECTION("the format") {
-    f.raw.data.format = config::DataFormat::kNorm;
+    f.raw.data.format = &config::data_format("Norm");
     CHECK(f.fault() == "wrong_format");
     check_contains(f.message(), {"the format raw", "found Norm", "\"format\": \"RawAsync\""});
     f.entry.manifest.format = "norm";
@@ -126,7 +126,7 @@ TEST_CASE("a config that contradicts the manifest gets an error that names the n
     f.raw.data.global_keys = false;
     f.raw.data.sparse[0].hotness = {2, 2, 2};  // a Norm sample may have fewer
     CHECK(f.fault().empty());
-    f.raw.data.format = config::DataFormat::kRaw;
+    f.raw.data.format = &config::data_format("Raw");
     check_contains(f.message(), {"the format norm", "\"format\": \"Norm\""});
     f.entry.manifest.format = "numpy";
     check_contains(f.message(), {"the format numpy", "--format raw"});

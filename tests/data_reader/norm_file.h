@@ -20,7 +20,7 @@ struct NormShape {
 
   [[nodiscard]] config::DataConfig config() const {
     config::DataConfig c;
-    c.format = config::DataFormat::kNorm;
+    c.format = &config::data_format("Norm");
     c.checksums = sum;
     c.label_dim = 1;
     c.dense_dim = dense;

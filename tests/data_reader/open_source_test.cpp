@@ -92,7 +92,7 @@ TEST_CASE("a resident source has a slot for every batch") {
 
 TEST_CASE("a source without async_param reads with defaults", "[threads]") {
   RawFixture f(95);
-  f.data.format = config::DataFormat::kRaw;
+  f.data.format = &config::data_format("Raw");
   f.data.num_samples = 90;
   const auto source = open_source(f.data, f.path, Split::kTrain, 10, f.shape.slot_rows);
   CHECK(source->samples() == 90);
@@ -106,9 +106,9 @@ TEST_CASE("each format says what its source takes of memory") {
   data.async_param = async_param(16, 1024, 4096, 8, 512);  // of raw files alone
   const int64_t raw = source_memory_bytes(data, kRows, 1000);
   CHECK(raw > 16 * 1024 * kRows * kRow);
-  data.format = config::DataFormat::kNorm;
+  data.format = &config::data_format("Norm");
   CHECK(source_memory_bytes(data, kRows, 1000) == 4 * kRows * kRow);
-  data.format = config::DataFormat::kParquet;
+  data.format = &config::data_format("Parquet");
   data.num_workers = 2;
   CHECK(source_memory_bytes(data, kRows, 1000) == 5 * kRows * kRow + 1000 * kRow);
   // Row groups are decoded ahead up to a limit.

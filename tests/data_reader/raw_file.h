@@ -22,7 +22,7 @@ struct RawShape {
   bool varying = false;               // a sample may lack keys
 
   [[nodiscard]] config::DataConfig config(
-      config::DataFormat format = config::DataFormat::kRawAsync) const {
+      const config::DataFormat* format = &config::data_format("RawAsync")) const {
     config::DataConfig c;
     c.format = format;
     c.label_dim = 1;

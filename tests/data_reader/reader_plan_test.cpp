@@ -13,7 +13,7 @@ constexpr int64_t kPlenty = int64_t{1} << 50;
 // Criteo's records of 160 bytes, dense features padded to 16 in memory.
 config::DataConfig criteo_config() {
   config::DataConfig config;
-  config.format = config::DataFormat::kRawAsync;
+  config.format = &config::data_format("RawAsync");
   config.label_dim = 1;
   config.dense_dim = 13;
   config.dense_aligned = true;

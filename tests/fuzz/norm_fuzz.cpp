@@ -89,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read_header(std::as_bytes(std::span(data, size)));
   if (size < 3) return 0;
   config::DataConfig config;
-  config.format = config::DataFormat::kNorm;
+  config.format = &config::data_format("Norm");
   config.label_dim = 1;
   config.checksums = (data[0] & 1) != 0;
   config.int64_keys = data[0] & 2;

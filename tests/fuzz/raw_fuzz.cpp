@@ -26,7 +26,7 @@ void require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 4) return 0;
   config::DataConfig config;
-  config.format = config::DataFormat::kRawAsync;
+  config.format = &config::data_format("RawAsync");
   config.label_dim = 1;
   config.float_label = data[0] & 1;
   config.float_dense = data[0] & 2;

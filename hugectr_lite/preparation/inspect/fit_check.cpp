@@ -1,9 +1,11 @@
 #include "hugectr_lite/preparation/inspect/fit_check.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <string_view>
 
 #include "data_reader/manifest_fit.h"
-#include "data_reader/open_source.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
@@ -22,9 +24,10 @@ std::string conversion_advice(const FileFacts& file, const config::DataConfig& d
     case FileKind::kText:
       return fmt::format("prepare it, if it is a table: csv_prep --train {} --out DIR", file.path);
     case FileKind::kNorm:
-      return data.is_raw() ? "set \"format\": \"Norm\" and name a file list with this file in it"
-                           : "name a file list: a text file with the number of files and their "
-                             "paths, a line each";
+      return !data.format->checksums
+                 ? "set \"format\": \"Norm\" and name a file list with this file in it"
+                 : "name a file list: a text file with the number of files and their "
+                   "paths, a line each";
     case FileKind::kNormList:
       return "set \"format\": \"Norm\"";
     case FileKind::kManifest:
@@ -35,35 +38,38 @@ std::string conversion_advice(const FileFacts& file, const config::DataConfig& d
     case FileKind::kParquet:
       return "set \"format\": \"Parquet\"";
     case FileKind::kBinary:
-      return data.is_raw() ? "" : "set \"format\": \"RawAsync\" if this is raw data";
+      return data.format->prepared == std::string_view("raw")
+                 ? ""
+                 : "set \"format\": \"RawAsync\" if this is raw data";
     default:
       return "";
   }
 }
 
-void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
+// What a file of a format is, and what looks at its records. Those of formats that are not here are
+// read as training would.
+struct Way {
+  const char* format;
+  FileKind kind;
+  void (*check)(const FitCase& fit, const FileFacts& file, FitReport& report);
+};
+
+void check_kind(const FitCase& fit, const FileFacts& file, const Way& way, FitReport& report) {
+  if (file.kind == way.kind && file.compression == Compression::kNone) return;
   const config::DataConfig& data = fit.config.data;
   if (file.compression != Compression::kNone) {
     return report.fail(
         "compressed",
         fmt::format("{} is {}; the config expects {} data, uncompressed", fit.path, describe(file),
-                    config::data_format_name(data.format)),
+                    data.format->name),
         file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data));
   }
-  const bool criteo = data.format == config::DataFormat::kCriteo;
-  const FileKind wanted = criteo          ? FileKind::kCriteoTsv
-                          : data.is_raw() ? FileKind::kBinary
-                                          : FileKind::kNormList;
-  if (file.kind == wanted) return;
-  const bool norm_file = wanted == FileKind::kNormList && file.kind == FileKind::kNorm;
-  report.fail(norm_file ? "norm_file" : "wrong_format",
-              fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")",
-                          fit.path, describe(file), word(file.sure), file.why,
-                          criteo          ? "lines of Criteo's logs"
-                          : data.is_raw() ? "raw data"
-                                          : "a list of Norm files",
-                          config::data_format_name(data.format)),
-              conversion_advice(file, data));
+  const bool norm_file = way.kind == FileKind::kNormList && file.kind == FileKind::kNorm;
+  report.fail(
+      norm_file ? "norm_file" : "wrong_format",
+      fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")", fit.path,
+                  describe(file), word(file.sure), file.why, data.format->files, data.format->name),
+      conversion_advice(file, data));
 }
 
 // Calls visit(layer, its hparam, slots before its own, its slots) for each embedding layer.
@@ -138,8 +144,8 @@ void check_other_file(const FitCase& fit, FitReport& report) {
     }
     return;
   }
-  if (!data.is_raw() || !data.num_samples || !data.eval_num_samples) return;
-  const int64_t record = data::RawFormat::from(data).record_bytes();
+  const int64_t record = data::record_format(data).record_bytes(data);
+  if (record == 0 || !data.num_samples || !data.eval_num_samples) return;
   const auto records = [&](const std::string& path) {
     return static_cast<int64_t>(fs::file_size(path, error)) / record;
   };
@@ -155,7 +161,7 @@ void check_other_file(const FitCase& fit, FitReport& report) {
 }  // namespace
 
 // Reads it as training would.
-static void check_by_reading(const FitCase& fit, const char* what, FitReport& report) {
+static void check_by_reading(const FitCase& fit, const FileFacts&, FitReport& report) {
   const config::DataConfig& data = fit.config.data;
   std::vector<int64_t> rows = fit.slot_rows;
   if (rows.empty()) rows.assign(data.key_layout().hotness.size(), kNoKey);
@@ -165,7 +171,7 @@ static void check_by_reading(const FitCase& fit, const char* what, FitReport& re
     while (source->next().size > 0) {
     }
   } catch (const DataError& error) {
-    report.fail(what, error.what());
+    report.fail("records", error.what());
   }
 }
 
@@ -208,8 +214,14 @@ FitReport check_fit(const FitCase& fit) {
                 "paths in a config are relative to the config file, then to the working directory");
     return report;
   }
-  if (fit.config.data.format == config::DataFormat::kParquet) {
-    check_by_reading(fit, "parquet", report);
+  static constexpr Way kWays[] = {{"Raw", FileKind::kBinary, check_raw},
+                                  {"RawAsync", FileKind::kBinary, check_raw},
+                                  {"Norm", FileKind::kNormList, check_norm},
+                                  {"Criteo", FileKind::kCriteoTsv, check_by_reading}};
+  const auto way = std::ranges::find(kWays, std::string_view(fit.config.data.format->name),
+                                     [](const Way& w) { return std::string_view(w.format); });
+  if (way == std::end(kWays)) {
+    check_by_reading(fit, {}, report);
     if (report.fits()) check_other_file(fit, report);
     return report;
   }
@@ -218,16 +230,10 @@ FitReport check_fit(const FitCase& fit) {
     report.fail("empty_file", fmt::format("{} has no bytes", fit.path));
     return report;
   }
-  check_kind(fit, file, report);
+  check_kind(fit, file, *way, report);
   if (report.fits()) check_manifest(fit, report);
   if (report.fits()) check_other_file(fit, report);
-  if (!report.fits()) return report;
-  if (fit.config.data.is_raw())
-    check_raw(fit, file, report);
-  else if (fit.config.data.format == config::DataFormat::kCriteo)
-    check_by_reading(fit, "lines", report);
-  else
-    check_norm(fit, file, report);
+  if (report.fits()) way->check(fit, file, report);
   return report;
 }
 

@@ -17,7 +17,7 @@ struct Finding {
   // tables_of_manifest, mixed_vocabularies, num_samples, label_values, float_label, integer_label,
   // float_dense, integer_dense, negative_dense, not_finite, dense_dim, global_keys, local_keys,
   // key_range, file_list, norm_header, norm_file, check_flag, norm_dims, norm_keys, norm_records,
-  // parquet, lines.
+  // records.
   std::string fault;
   std::string message;  // what was expected, what was found, where
   std::string advice;   // what would fit; may be empty

@@ -31,7 +31,7 @@ std::optional<data::RawFormat> raw_layout(const config::TrainConfig* config, Ins
                       fmt::join(tables, ",")));
     return data::RawFormat::from(entry->manifest);
   }
-  if (config != nullptr && config->data.is_raw()) {
+  if (config != nullptr && config->data.format->prepared == std::string_view("raw")) {
     out.why = "columns as the config says";
     return data::RawFormat::from(config->data);
   }

@@ -45,8 +45,7 @@ std::vector<LayerSize> layer_sizes(const Model& model) {
   sizes.push_back({data.name, "Data",
                    fmt::format("[B,{}] [B,{}] [B,{}]", data.label_width(), data.dense_width(),
                                data.key_layout().columns),
-                   fmt::format("label, dense, keys; {}", config::data_format_name(data.format)),
-                   0});
+                   fmt::format("label, dense, keys; {}", data.format->name), 0});
   for (const auto& e : model.layers().embeddings) sizes.push_back(size_of(model, *e));
   const network::Network& network = *model.layers().network;
   for (const auto& entry : network.layers()) sizes.push_back(size_of(network, entry));

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "data_reader/followed_source.h"
-#include "data_reader/open_source.h"
-#include "data_reader/parquet/parquet_library.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
@@ -84,11 +83,9 @@ std::string check_data_file(const config::TrainConfig& config, const Model& mode
     const data::FollowedSource source(config.data, path, config.solver.batchsize, {}, {});
     return fmt::format("  {:24}{}: followed\n", what, path);
   }
-  if (config.data.format == config::DataFormat::kParquet) {
-    if (const std::string missing = data::parquet::why_missing(); !missing.empty()) {
-      reasons.push_back(fmt::format("{}: {}", what, missing));
-      return fmt::format("  {:24}{}: not read\n", what, path);
-    }
+  if (const std::string why = data::record_format(config.data).why_missing(); !why.empty()) {
+    reasons.push_back(fmt::format("{}: {}", what, why));
+    return fmt::format("  {:24}{}: not read\n", what, path);
   }
   // Decodes the first batch too, so that a file of another shape is found here.
   data::SourceOptions once;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "data_reader/open_source.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
@@ -178,7 +178,7 @@ MemoryOfRun memory_of_run(const config::TrainConfig& config, const Options& opti
   if (options.without_data) return run;
   // The others read ahead as much of any set.
   const bool keeps_samples =
-      config.data.shuffle_samples || config.data.format == config::DataFormat::kParquet;
+      config.data.shuffle_samples || data::record_format(config.data).holds_samples();
   if (keeps_samples && !config.data.follow)
     run.train_samples = samples_in(run, config.data.source, data::Split::kTrain);
   if (config.solver.evaluates())

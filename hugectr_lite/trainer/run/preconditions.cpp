@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "data_reader/manifest.h"
+#include "data_reader/record_format.h"
 #include "embedding/embedding_layer.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
@@ -11,7 +12,6 @@
 #include "hugectr_lite/trainer/keys/resume_keys.h"
 #include "hugectr_lite/trainer/model/embedding_layers.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
-#include "hugectr_lite/trainer/run/run_identity.h"
 
 namespace hlite::trainer {
 
@@ -44,7 +44,8 @@ std::vector<NamedPath> input_files(const config::TrainConfig& config, const Opti
     files.push_back({key, path});
     if (!fs::exists(path) || key == "slot_size_array") continue;
     if (config.data.follow && key == "source") continue;  // its files come later
-    for (const std::string& file : files_of_data(config.data, path)) files.push_back({key, file});
+    for (const std::string& file : data::record_format(config.data).files(path))
+      files.push_back({key, file});
     if (const auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver))
       files.push_back({"manifest of " + key, entry->path});
   }

@@ -5,8 +5,7 @@
 #include <string>
 
 #include "data_reader/manifest.h"
-#include "data_reader/norm_format.h"
-#include "data_reader/parquet/parquet_set.h"
+#include "data_reader/record_format.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/checksum.h"
@@ -45,7 +44,7 @@ void add_data(const config::TrainConfig& config, const char* name, const std::st
               comm::RunIdentity& identity) {
   if (source.empty()) return;
   const std::string path = config.resolve(source);
-  const auto files = files_of_data(config.data, path);
+  const auto files = data::record_format(config.data).files(path);
   const std::string of = fmt::format("data of {}.{}", config.data.name, name);
   identity.emplace_back(of, sample_text(files));
   if (const auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver))
@@ -53,13 +52,6 @@ void add_data(const config::TrainConfig& config, const char* name, const std::st
 }
 
 }  // namespace
-
-std::vector<std::string> files_of_data(const config::DataConfig& data, const std::string& path) {
-  if (data.format == config::DataFormat::kNorm) return data::read_file_list(path);
-  if (data.format == config::DataFormat::kParquet)
-    return data::parquet::ParquetSource::find(path).files;
-  return {path};
-}
 
 comm::RunIdentity run_identity(const config::TrainConfig& config, const Options& options,
                                bool gpu) {

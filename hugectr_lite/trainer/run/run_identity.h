@@ -10,10 +10,6 @@
 
 namespace hlite::trainer {
 
-// The files that a source of the config consists of: of a list of Norm files, a folder of Parquet
-// files. Throws FileError.
-std::vector<std::string> files_of_data(const config::DataConfig& data, const std::string& path);
-
 // Identifies the run of this process by program, device, instructions, options, every value of the
 // config but solver.threads, and a sample of the bytes of data, weights and checkpoint. Throws
 // FileError for files that cannot be read.

@@ -17,7 +17,7 @@ namespace {
 // One label, one dense feature, two slots of tables of 10 and 300 rows with up to 1 and 3 keys.
 config::DataConfig small_config() {
   config::DataConfig c;
-  c.format = config::DataFormat::kParquet;
+  c.format = &config::data_format("Parquet");
   c.label_dim = c.dense_dim = 1;
   config::SparseInputConfig sparse;
   sparse.slot_num = 2;

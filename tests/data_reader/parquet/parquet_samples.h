@@ -19,7 +19,7 @@ inline config::ColumnsConfig column_names(const NormShape& shape) {
 
 inline config::DataConfig parquet_config(const NormShape& shape) {
   config::DataConfig config = shape.config();
-  config.format = config::DataFormat::kParquet;
+  config.format = &config::data_format("Parquet");
   config.columns = column_names(shape);
   return config;
 }

@@ -67,7 +67,7 @@ std::vector<Sample> samples_of(const std::string& text) {
 
 config::DataConfig criteo_config(int64_t threads) {
   config::DataConfig config;
-  config.format = config::DataFormat::kCriteo;
+  config.format = &config::data_format("Criteo");
   config.key_policy.kind = config::KeyPolicy::kHash;
   config.label_dim = 1;
   config.dense_dim = 13;

@@ -126,7 +126,7 @@ TEST_CASE("Criteo's lines fit a config that reads them, as far as they are lines
     REQUIRE(report.faults.size() == 1);
     return report.faults[0].fault + ": " + report.faults[0].message;
   };
-  test::check_contains(fault_of(good + "2\t3\n"), {"lines: ", "a.tsv:", "expected 40"});
+  test::check_contains(fault_of(good + "2\t3\n"), {"records: ", "a.tsv:", "expected 40"});
   test::check_contains(fault_of(SmallData().raw()),
                        {"wrong_format: ", "the config expects lines of Criteo's logs"});
 }

@@ -341,7 +341,7 @@ std::string config_text(const std::string& network) {
 // 64 samples as the Data layer wants them.
 std::string samples_for(const config::DataConfig& data, uint64_t seed) {
   constexpr int64_t kSamples = 64;
-  const bool norm = data.format == config::DataFormat::kNorm;
+  const bool norm = data.format == &config::data_format("Norm");
   const uint32_t slot_rows[] = {40, 30, 300};
   std::vector<std::byte> header;
   if (norm)
@@ -524,7 +524,7 @@ class Combinations {
     for (const auto& [name, seed] : {std::pair{"train", 1}, std::pair{"eval", 2}}) {
       const std::string samples = samples_for(config.data, static_cast<uint64_t>(seed)),
                         path = files / (std::string(name) + ".data");
-      if (config.data.format == config::DataFormat::kNorm) {
+      if (config.data.format == &config::data_format("Norm")) {
         write_text(path, fmt::format("1\n{}.norm\n", name));
         write_text(files / (std::string(name) + ".norm"), samples);
       } else {
