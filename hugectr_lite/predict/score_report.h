@@ -1,6 +1,6 @@
 // predict --report: starts the page's maker, the Python module hugectr_lite.report. It is Python
-// because its metrics, drawings and shuffles need no speed of their own, and scores come from the
-// same Predictor.
+// because its metrics and shuffles need no speed of their own, and scores come from the same
+// Predictor.
 #pragma once
 
 #include <string>

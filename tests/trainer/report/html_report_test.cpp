@@ -158,6 +158,29 @@ TEST_CASE("steps stand next to their lower bounds, with traffic by link") {
        R"("0.000","9.000","4.0"])"});
 }
 
+TEST_CASE("rows of hash tables are those of a layer's last event, and the most over the run") {
+  RecordedRun run;
+  const auto event = [&](int64_t iter, int64_t rows) {
+    run.records.notify(&RunRecord::vocabulary, VocabularyEvent{iter,
+                                                               {{"emb",
+                                                                 {.rows = rows,
+                                                                  .candidates = 2,
+                                                                  .inserted = 3,
+                                                                  .expired = 4,
+                                                                  .rare = 5,
+                                                                  .small = 6,
+                                                                  .displaced = 7,
+                                                                  .refused = 8}}}});
+  };
+  event(10, 90);
+  event(20, 70);
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 30});
+  check_contains(run.body(), {R"(["table",["layer","rows","most rows","keys counted","inserted",)"
+                              R"("evicted: expired","evicted: rare","evicted: small norm",)"
+                              R"("evicted: table full","requests without a row"],)"
+                              R"([["emb",70,90,2,3,4,5,6,7,8]]])"});
+}
+
 TEST_CASE("verdicts name what bounds a step and a run") {
   const MachineRates rates{.flops = 1e9, .bytes = 1e8};
   const StepTime products{.name = "p", .seconds = 1, .flops = 8e8, .bytes = 1e6},
