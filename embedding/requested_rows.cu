@@ -62,40 +62,15 @@ __global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArg
   const UpdatedRows& rows = args.rows;
   const int64_t width = rows.w.dim(1), first = (threadIdx.x & (lanes - 1u)) * kPiece;
   const TableRows table{rows.w.floats(), rows.state0.data(), rows.state1.data(), width, kNoKey};
-  const auto gradient = [&](int64_t row, int64_t column) {
-    auto g = load_piece<kPiece>(args.gradients + row * width + column);
-#pragma unroll
-    for (int j = 0; j < kPiece; ++j) g.at[j] *= inverse;
-    return g;
-  };
   if (first >= width) return;
   for (int64_t row = global_thread() / lanes; row < rows.w.dim(0); row += grid_threads() / lanes) {
     if (args.touched && args.touched[row] == 0) continue;
-    const auto for_pieces = [&](auto&& body) {
-      for (int64_t column = first; column < width; column += lanes * kPiece)
-        body(column, gradient(row, column), RowLanes::at(lanes, kPiece, column, width));
-    };
-    if constexpr (optimizer::is_row_wise(kRule)) {
-      const RowLanes all = RowLanes::at(lanes, kPiece, first, width);
-      RowState<kRule> state;
-      state.load(table, row, all);
-      for_pieces([&](int64_t, const auto& g, const RowLanes& of) { state.update(g, width, of); });
-      state.store(table, row, all);
-      state.value = all.of_first(state.value);
-      for_pieces([&](int64_t column, const auto& g, const RowLanes&) {
-        float* const w = table.w + row * width + column;
+    update_whole_row<kRule, kPiece, false>(scalars, table, row, lanes, first, [&](int64_t column) {
+      auto g = load_piece<kPiece>(args.gradients + row * width + column);
 #pragma unroll
-        for (int j = 0; j < kPiece; ++j)
-          optimizer::update_weight<kRule>(scalars, g.at[j], w[j], state.value);
-      });
-    } else {
-      for_pieces([&](int64_t column, const auto& g, const RowLanes& of) {
-        RowPieces<kRule, kPiece> pieces;
-        pieces.load(table, row, column, of);
-        pieces.update(scalars, g, width, of);
-        pieces.store(table, row, column, of);
-      });
-    }
+      for (int j = 0; j < kPiece; ++j) g.at[j] *= inverse;
+      return g;
+    });
   }
 }
 

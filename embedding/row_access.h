@@ -87,13 +87,11 @@ class RowUpdates {
 
   [[nodiscard]] int64_t width() const { return Row<kWidth>::width(width_); }
   void prefetch(int64_t row) const {
-    const int64_t at = row * state_width();
     prefetch_row<1>(w_ + row * width(), width());
-    if constexpr (kStates > 0) prefetch_row<1>(state0_ + at, state_width());
-    if constexpr (kStates > 1) prefetch_row<1>(state1_ + at, state_width());
+    if constexpr (kStates > 0) prefetch_row<1>(state<0>(row), state_width(0));
+    if constexpr (kStates > 1) prefetch_row<1>(state<1>(row), state_width(1));
   }
   void update(int64_t row, const float* gradient) const {
-    const int64_t at = row * state_width();
     W* const stored = w_ + row * width();
     float* w;
     if constexpr (kNarrow)
@@ -102,26 +100,31 @@ class RowUpdates {
       w = stored;
     if constexpr (kStates == 0 && !kNarrow)
       if (from_zero_) std::fill_n(w, width(), 0.0f);
-    optimizer::update_row<kType>(scalars_, width(), gradient, w,
-                                 kStates > 0 ? state0_ + at : nullptr,
-                                 kStates > 1 ? state1_ + at : nullptr);
+    optimizer::update_row<kType>(scalars_, width(), gradient, w, state<0>(row), state<1>(row));
     if constexpr (kNarrow) rounding_->round(row, step_, w, width(), stored);
   }
   // Rows [begin, end), with gradient 0, of a rule by which they move.
   void without_gradient(int64_t begin, int64_t end) const {
-    if constexpr (kNarrow) {
+    if constexpr (kNarrow || optimizer::is_row_wise(kType)) {
       const std::vector<float> none(static_cast<size_t>(width()), 0.0f);
       for (int64_t row = begin; row < end; ++row) update(row, none.data());
     } else {
-      const int64_t at = begin * width();
-      optimizer::update_elements_without_gradient<kType>(scalars_, (end - begin) * width(), w_ + at,
-                                                         kStates > 0 ? state0_ + at : nullptr,
-                                                         kStates > 1 ? state1_ + at : nullptr);
+      optimizer::update_elements_without_gradient<kType>(scalars_, (end - begin) * width(),
+                                                         w_ + begin * width(), state<0>(begin),
+                                                         state<1>(begin));
     }
   }
 
  private:
-  [[nodiscard]] int64_t state_width() const { return optimizer::state_width(kType, width()); }
+  [[nodiscard]] int64_t state_width(int index) const {
+    return optimizer::state_width(kType, index, width());
+  }
+  // The row's state `index`; null where the rule keeps none.
+  template <int index>
+  [[nodiscard]] float* state(int64_t row) const {
+    if constexpr (index >= kStates) return nullptr;
+    return (index == 0 ? state0_ : state1_) + row * state_width(index);
+  }
   // [width], this thread's.
   [[nodiscard]] float* wide_row() const {
     thread_local std::vector<float> row;  // grows once

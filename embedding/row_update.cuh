@@ -9,7 +9,7 @@
 namespace hlite::embedding::gpu {
 
 struct TableRows {
-  float *w, *state0, *state1;  // [*, width], and states [*, state_width(rule, width)]
+  float *w, *state0, *state1;  // [*, width], and states [*, state_width(rule, index, width)]
   int64_t width;
   uint32_t no_row;         // pairs of this row are passed over
   bool from_zero = false;  // UpdatedRows::from_zero
@@ -20,6 +20,7 @@ struct TableRows {
 struct RowLanes {
   int count, lane, active;
   unsigned mask;
+  bool first_slice;
 
   // The lanes of the row whose piece at `column` < width belongs to this thread.
   __device__ static RowLanes at(int count, int piece, int64_t column, int64_t width) {
@@ -27,7 +28,8 @@ struct RowLanes {
     const int64_t pieces = (width - column + piece - 1) / piece + lane;
     const int active = pieces < count ? static_cast<int>(pieces) : count;
     return {count, lane, active,
-            (0xffffffffu >> (kWarp - active)) << (static_cast<int>(threadIdx.x) % kWarp - lane)};
+            (0xffffffffu >> (kWarp - active)) << (static_cast<int>(threadIdx.x) % kWarp - lane),
+            column == int64_t{lane} * piece};
   }
   [[nodiscard]] __device__ bool first() const { return lane == 0; }
   // The sum of the lanes' terms, in the first: a tree, so that its order depends on the width
@@ -45,86 +47,112 @@ struct RowLanes {
   }
 };
 
-// The state of a row of a row-wise rule, which the first of the row's lanes holds and moves.
-template <optimizer::OptimizerType kRule>
-struct RowState {
-  float value = 0;
+// The part that one launch updates. A row-wise rule updates the row's state before the weights, so
+// that rows of several slices take a launch for the state of each slice, and one for all weights.
+enum class RowPart { kAll, kState, kWeights };
 
-  __device__ void load(const TableRows& table, int64_t row, const RowLanes& lanes) {
-    if (lanes.first()) value = table.state0[row];
+template <int kPiece, bool kPassing>
+__device__ inline Piece<float, kPiece> load_row_piece(const float* from) {
+  if constexpr (kPassing) return load_passing<kPiece>(from);
+  return load_piece<kPiece>(from);
+}
+template <bool kPassing, int kPiece>
+__device__ inline void store_row_piece(float* to, const Piece<float, kPiece>& piece) {
+  if constexpr (kPassing)
+    store_passing(to, piece);
+  else
+    store_piece<kPiece>(to, piece);
+}
+
+// A piece of a row and of the states that the rule keeps of each weight, and the row's own state,
+// which the first of the row's lanes holds and moves. kPassing: rows are used once.
+template <optimizer::OptimizerType kRule, int kPiece, RowPart kPart = RowPart::kAll,
+          bool kPassing = false>
+class RowPieces {
+ public:
+  __device__ void load(const TableRows& table, int64_t row, int64_t column, const RowLanes& lanes) {
+    const int64_t at = row * table.width + column;
+    if (kWeights && (kStates > 0 || !table.from_zero))
+      w_ = load_row_piece<kPiece, kPassing>(table.w + at);
+    if constexpr (has(0)) state0_ = load_row_piece<kPiece, kPassing>(table.state0 + at);
+    if constexpr (has(1)) state1_ = load_row_piece<kPiece, kPassing>(table.state1 + at);
+    if constexpr (kRowWise)
+      if (lanes.first()) of_row_ = states_of_rows(table)[row];
   }
-  // Moves it by a slice of the row's gradient; the slices of a wide row follow each other.
-  template <int kPiece>
-  __device__ void update(const Piece<float, kPiece>& g, int64_t width, const RowLanes& lanes) {
+  __device__ void update(const optimizer::StepScalars& scalars, const Piece<float, kPiece>& g,
+                         int64_t width, const RowLanes& lanes) {
+    if constexpr (!kRowWise) {
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j)
+        optimizer::update_element<kRule>(scalars, g.at[j], w_.at[j], state0_.at[j], state1_.at[j]);
+    } else {
+      if constexpr (kPart != RowPart::kWeights) update_state(scalars, g, width, lanes);
+      if constexpr (!kWeights) return;
+      float shared = lanes.of_first(of_row_);
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j)
+        optimizer::update_weight<kRule>(scalars, g.at[j], w_.at[j], has(0) ? state0_.at[j] : shared,
+                                        has(1) ? state1_.at[j] : shared);
+    }
+  }
+  __device__ void store(const TableRows& table, int64_t row, int64_t column,
+                        const RowLanes& lanes) const {
+    const int64_t at = row * table.width + column;
+    if constexpr (kWeights) store_row_piece<kPassing>(table.w + at, w_);
+    if constexpr (has(0)) store_row_piece<kPassing>(table.state0 + at, state0_);
+    if constexpr (has(1)) store_row_piece<kPassing>(table.state1 + at, state1_);
+    if constexpr (kRowWise && kPart != RowPart::kWeights)
+      if (lanes.first()) states_of_rows(table)[row] = of_row_;
+  }
+
+ private:
+  static constexpr int kStates = optimizer::state_count(kRule);
+  static constexpr bool kRowWise = optimizer::is_row_wise(kRule),
+                        kWeights = kPart != RowPart::kState;
+  static_assert(kRowWise || kPart == RowPart::kAll);
+  HLITE_HD static constexpr bool has(int state) {
+    return kWeights && optimizer::is_per_weight(kRule, state);
+  }
+  __device__ static float* states_of_rows(const TableRows& table) {
+    return optimizer::states_of(kRule).list[0].per_row ? table.state0 : table.state1;
+  }
+  // Moves the row's state by a slice of its gradient; the slices of a wide row follow each other.
+  __device__ void update_state(const optimizer::StepScalars& scalars, const Piece<float, kPiece>& g,
+                               int64_t width, const RowLanes& lanes) {
     float squares = 0;
 #pragma unroll
     for (int j = 0; j < kPiece; ++j) squares += g.at[j] * g.at[j];
     squares = lanes.sum(squares);
     if (lanes.first())
-      optimizer::update_row_state<kRule>(squares / static_cast<float>(width), value);
+      optimizer::update_row_state<kRule>(scalars, squares / static_cast<float>(width),
+                                         lanes.first_slice, of_row_);
   }
-  __device__ void store(const TableRows& table, int64_t row, const RowLanes& lanes) const {
-    if (lanes.first()) table.state0[row] = value;
-  }
+
+  Piece<float, kPiece> w_{}, state0_{}, state1_{};
+  float of_row_ = 0;
 };
 
-// The part that one launch updates. A row-wise rule updates the state before the weights, so that
-// rows of several slices take a launch for the state of each slice, and one for all weights.
-enum class RowPart { kAll, kState, kWeights };
-
-// A piece of a row, and of as many states as the rule keeps.
-template <optimizer::OptimizerType kRule, int kPiece, RowPart kPart = RowPart::kAll>
-struct RowPieces {
-  static_assert(kPart == RowPart::kAll);
-  static constexpr int kStates = optimizer::state_count(kRule);
-  Piece<float, kPiece> w{}, state0{}, state1{};
-
-  __device__ void load(const TableRows& table, int64_t row, int64_t column, const RowLanes&) {
-    const int64_t at = row * table.width + column;
-    if (kStates > 0 || !table.from_zero) w = load_piece<kPiece>(table.w + at);
-    if constexpr (kStates > 0) state0 = load_piece<kPiece>(table.state0 + at);
-    if constexpr (kStates > 1) state1 = load_piece<kPiece>(table.state1 + at);
+// Updates a whole row by the `lanes` lanes that share it, whose first column is `first` < width, with
+// the gradient gradient(column) of a piece.
+template <optimizer::OptimizerType kRule, int kPiece, bool kPassing, typename Gradient>
+__device__ inline void update_whole_row(const optimizer::StepScalars& scalars,
+                                        const TableRows& table, int64_t row, int lanes,
+                                        int64_t first, Gradient&& gradient) {
+  const auto update = [&]<RowPart kPart>() {
+    for (int64_t column = first; column < table.width; column += lanes * kPiece) {
+      const RowLanes of = RowLanes::at(lanes, kPiece, column, table.width);
+      RowPieces<kRule, kPiece, kPart, kPassing> pieces;
+      pieces.load(table, row, column, of);
+      pieces.update(scalars, gradient(column), table.width, of);
+      pieces.store(table, row, column, of);
+    }
+  };
+  if constexpr (optimizer::is_row_wise(kRule)) {
+    update.template operator()<RowPart::kState>();
+    update.template operator()<RowPart::kWeights>();
+  } else {
+    update.template operator()<RowPart::kAll>();
   }
-  __device__ void update(const optimizer::StepScalars& scalars, const Piece<float, kPiece>& g,
-                         int64_t, const RowLanes&) {
-#pragma unroll
-    for (int j = 0; j < kPiece; ++j)
-      optimizer::update_element<kRule>(scalars, g.at[j], w.at[j], state0.at[j], state1.at[j]);
-  }
-  __device__ void store(const TableRows& table, int64_t row, int64_t column,
-                        const RowLanes&) const {
-    const int64_t at = row * table.width + column;
-    store_piece<kPiece>(table.w + at, w);
-    if constexpr (kStates > 0) store_piece<kPiece>(table.state0 + at, state0);
-    if constexpr (kStates > 1) store_piece<kPiece>(table.state1 + at, state1);
-  }
-};
-
-template <optimizer::OptimizerType kRule, int kPiece, RowPart kPart>
-requires(optimizer::is_row_wise(kRule)) struct RowPieces<kRule, kPiece, kPart> {
-  Piece<float, kPiece> w{};
-  RowState<kRule> state{};
-
-  __device__ void load(const TableRows& table, int64_t row, int64_t column, const RowLanes& lanes) {
-    if constexpr (kPart != RowPart::kState)
-      w = load_piece<kPiece>(table.w + row * table.width + column);
-    state.load(table, row, lanes);
-  }
-  __device__ void update(const optimizer::StepScalars& scalars, const Piece<float, kPiece>& g,
-                         int64_t width, const RowLanes& lanes) {
-    if constexpr (kPart != RowPart::kWeights) state.update(g, width, lanes);
-    if constexpr (kPart == RowPart::kState) return;
-    const float shared = lanes.of_first(state.value);
-#pragma unroll
-    for (int j = 0; j < kPiece; ++j)
-      optimizer::update_weight<kRule>(scalars, g.at[j], w.at[j], shared);
-  }
-  __device__ void store(const TableRows& table, int64_t row, int64_t column,
-                        const RowLanes& lanes) const {
-    if constexpr (kPart != RowPart::kState)
-      store_piece<kPiece>(table.w + row * table.width + column, w);
-    if constexpr (kPart != RowPart::kWeights) state.store(table, row, lanes);
-  }
-};
+}
 
 }  // namespace hlite::embedding::gpu

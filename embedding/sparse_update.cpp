@@ -87,7 +87,9 @@ template <typename T>
 void SparseUpdate::update(const Exec& exec, View<const T, 3> dout, const UpdatedRows& rows,
                           const optimizer::GradientScale& gradient_scale) {
   const int states = optimizer::state_count(rule_.type);
-  const int64_t state_width = optimizer::state_width(rule_.type, slots_.width);
+  const auto state_width = [&](int index) {
+    return optimizer::state_width(rule_.type, index, slots_.width);
+  };
   const int64_t held = sorted_.lines.line_of ? sorted_.lines.lines : slots_.total_rows;
   const auto fits = [&](const auto& m, int64_t width) {
     return m.dim(0) == held && m.dim(1) == width;
@@ -97,11 +99,11 @@ void SparseUpdate::update(const Exec& exec, View<const T, 3> dout, const Updated
                   dout.dim(2) == slots_.width,
               "sparse update: keys {}, dout {}, width {}", sorted_.keys.shape(), dout.shape(),
               slots_.width);
-  HLITE_CHECK(fits(rows.w, slots_.width) && (states < 1 || fits(rows.state0, state_width)) &&
-                  (states < 2 || fits(rows.state1, state_width)),
-              "sparse update: table {}, states {} and {}, expected [{},{}] and [{},{}]",
-              rows.w.shape(), rows.state0.shape(), rows.state1.shape(), held, slots_.width, held,
-              state_width);
+  HLITE_CHECK(fits(rows.w, slots_.width) && (states < 1 || fits(rows.state0, state_width(0))) &&
+                  (states < 2 || fits(rows.state1, state_width(1))),
+              "sparse update: table {}, states {} and {}, expected {} rows of {}, {} and {} floats",
+              rows.w.shape(), rows.state0.shape(), rows.state1.shape(), held, slots_.width,
+              state_width(0), state_width(1));
   const SparseUpdateArgs<T> args{.sorted = sorted_,
                                  .buffer = buffer_,
                                  .gradient_scale = gradient_scale,

@@ -129,26 +129,14 @@ __global__ void __launch_bounds__(kItemThreads)
 template <OptimizerType kRule, int kPiece>
 __global__ void __launch_bounds__(kItemThreads)
     sweep_kernel(TableRows table, const uint32_t* touched, StepSource step_source, int lanes) {
-  constexpr int kStates = optimizer::state_count(kRule);
   const DeviceStep step = load_step(step_source);
-  if (step.skips) return;
   const int64_t groups = int64_t{gridDim.x} * kItemThreads / lanes;
   const int64_t first = static_cast<int64_t>(threadIdx.x) % lanes * kPiece;
+  if (step.skips || first >= table.width) return;
   for (int64_t row = global_thread() / lanes; row < table.no_row; row += groups) {
     if ((touched[row / 32] >> (row % 32) & 1u) != 0) continue;
-    for (int64_t column = first; column < table.width; column += lanes * kPiece) {
-      const int64_t at = row * table.width + column;
-      auto w = load_passing<kPiece>(table.w + at);
-      Piece<float, kPiece> state0{}, state1{};
-      if constexpr (kStates > 0) state0 = load_passing<kPiece>(table.state0 + at);
-      if constexpr (kStates > 1) state1 = load_passing<kPiece>(table.state1 + at);
-#pragma unroll
-      for (int j = 0; j < kPiece; ++j)
-        optimizer::update_element<kRule>(step.scalars, 0.0f, w.at[j], state0.at[j], state1.at[j]);
-      store_passing(table.w + at, w);
-      if constexpr (kStates > 0) store_passing(table.state0 + at, state0);
-      if constexpr (kStates > 1) store_passing(table.state1 + at, state1);
-    }
+    update_whole_row<kRule, kPiece, true>(step.scalars, table, row, lanes, first,
+                                          [](int64_t) { return Piece<float, kPiece>{}; });
   }
 }
 

@@ -106,7 +106,7 @@ void TableStorage::declare(plan::Buffers& buffers) {
   add(".tables", plan::BufferKind::kTable, spec_.layout.width, spec_.table_type);
   for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
     add(std::string(".") + optimizer::state_name(spec_.rule.type, i), plan::BufferKind::kState,
-        optimizer::state_width(spec_.rule.type, spec_.layout.width));
+        optimizer::state_width(spec_.rule.type, i, spec_.layout.width));
   if (spec_.hash_capacity == 0 || !spec_.vocabulary.keeps_uses()) return;
   constexpr int64_t kWords = sizeof(RowUse) / sizeof(float);
   uses_ = Part{.own = buffers.add(spec_.name + ".uses", plan::BufferKind::kState,

@@ -80,7 +80,7 @@ std::vector<StorageTier> TableStorage::tiers(bool counted) const {
 std::vector<int64_t> TableStorage::part_bytes() const {
   std::vector<int64_t> bytes = {spec_.row_bytes()};
   for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
-    bytes.push_back(optimizer::state_width(spec_.rule.type, spec_.layout.width) * kFloatBytes);
+    bytes.push_back(optimizer::state_width(spec_.rule.type, i, spec_.layout.width) * kFloatBytes);
   return bytes;
 }
 

@@ -38,9 +38,10 @@ struct TablesSpec {
   // Bytes of a row as a table stores it, and of one with its optimizer states.
   [[nodiscard]] int64_t row_bytes() const { return layout.width * float_type_bytes(table_type); }
   [[nodiscard]] int64_t stored_row_bytes() const {
-    return row_bytes() + optimizer::state_count(rule.type) *
-                             optimizer::state_width(rule.type, layout.width) *
-                             static_cast<int64_t>(sizeof(float));
+    int64_t bytes = row_bytes();
+    for (int i = 0; i < optimizer::state_count(rule.type); ++i)
+      bytes += optimizer::state_width(rule.type, i, layout.width) * kFloatBytes;
+    return bytes;
   }
 };
 

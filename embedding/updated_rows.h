@@ -7,8 +7,8 @@ namespace hlite::embedding {
 
 class RowRounding;
 
-// Weights [rows, V] and the states that an update rule keeps of them, [rows, state_width(rule, V)];
-// states beyond the rule's may be empty.
+// Weights [rows, V] and the states that an update rule keeps of them,
+// [rows, state_width(rule, i, V)]; states beyond the rule's may be empty.
 struct UpdatedRows {
   WeightRows w = {};
   Matrix<float> state0 = {}, state1 = {};

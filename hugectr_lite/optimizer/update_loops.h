@@ -53,15 +53,21 @@ inline float mean_square(int64_t n, const float* __restrict g) {
   return sums[0] / static_cast<float>(n);
 }
 
-// A table's row of n elements, and its states, of state_width(type, n).
+// A table's row of n elements, and its states, of state_width(type, index, n).
 template <OptimizerType type>
 inline void update_row(const StepScalars scalars, int64_t n, const float* __restrict g,
                        float* __restrict w, float* __restrict state0, float* __restrict state1) {
   if constexpr (is_row_wise(type)) {
-    update_row_state<type>(mean_square(n, g), *state0);
-    const float state = *state0;
+    constexpr bool kFirst = is_per_weight(type, 0), kSecond = is_per_weight(type, 1);
+    float* const of_row = states_of(type).list[0].per_row ? state0 : state1;
+    update_row_state<type>(scalars, mean_square(n, g), true, *of_row);
+    const float moved = *of_row;
 #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) update_weight<type>(scalars, g[i], w[i], state);
+    for (int64_t i = 0; i < n; ++i) {
+      float state = moved;
+      update_weight<type>(scalars, g[i], w[i], kFirst ? state0[i] : state,
+                          kSecond ? state1[i] : state);
+    }
   } else {
     update_elements<type>(scalars, n, g, w, state0, state1);
   }

@@ -39,49 +39,63 @@ using config::OptimizerType;
 using config::UpdateRule;
 using config::UpdateType;
 
-// Arrays that the rule keeps between steps, of the weights' shape: state0, state1.
-HLITE_HD constexpr int state_count(OptimizerType type) {
+// A state that a rule keeps between steps: of each weight, or `per_row`: one float for each row of a
+// table. In an array without rows every element is a row.
+struct StateOf {
+  const char* name = nullptr;  // `<tensor>.<name>` in checkpoints; null: no state
+  bool per_row = false;
+};
+
+// The states of a rule: state0, state1. At most one of them is per row.
+struct StatesOf {
+  StateOf list[2];
+};
+HLITE_HD constexpr StatesOf states_of(OptimizerType type) {
   switch (type) {
     case OptimizerType::kSgd:
-      return 0;
+      return {};
     case OptimizerType::kMomentum:
     case OptimizerType::kNesterov:
+      return {{{"momentum"}}};
     case OptimizerType::kAdaGrad:
+      return {{{"accumulator"}}};
     case OptimizerType::kRowWiseAdaGrad:
-      return 1;
+      return {{{"accumulator", true}}};
     case OptimizerType::kAdam:
     case OptimizerType::kAdamW:
+      return {{{"m"}, {"v"}}};
     case OptimizerType::kFtrl:
-      return 2;
+      return {{{"n"}, {"z"}}};
   }
-  return 0;
+  return {};
+}
+HLITE_HD constexpr int state_count(OptimizerType type) {
+  const StatesOf states = states_of(type);
+  return (states.list[0].name ? 1 : 0) + (states.list[1].name ? 1 : 0);
+}
+// Name of state `index` < state_count(type).
+constexpr const char* state_name(OptimizerType type, int index) {
+  return states_of(type).list[index].name;
+}
+// Returns true if state `index` exists and has an element for each weight.
+HLITE_HD constexpr bool is_per_weight(OptimizerType type, int index) {
+  return index < state_count(type) && !states_of(type).list[index].per_row;
+}
+// Returns true if a state is per row. The mean of g^2 over the row moves it (update_row_state)
+// before the row's weights and their states move (update_weight).
+HLITE_HD constexpr bool is_row_wise(OptimizerType type) {
+  return states_of(type).list[0].per_row || states_of(type).list[1].per_row;
+}
+// Floats of state `index` < state_count(type) that a table keeps for a row of `width` weights.
+HLITE_HD constexpr int64_t state_width(OptimizerType type, int index, int64_t width) {
+  return is_per_weight(type, index) ? width : 1;
 }
 
 HLITE_HD constexpr bool is_adam(OptimizerType type) {
   return type == OptimizerType::kAdam || type == OptimizerType::kAdamW;
 }
-
-// Returns true if tables keep one state per row: state0, one float. The mean of g^2 over the row
-// updates it (update_row_state) before the row's weights are updated (update_weight). In an array
-// without rows every element counts as a row.
-HLITE_HD constexpr bool is_row_wise(OptimizerType type) {
-  return type == OptimizerType::kRowWiseAdaGrad;
-}
-
 HLITE_HD constexpr bool is_ada_grad(OptimizerType type) {
   return type == OptimizerType::kAdaGrad || type == OptimizerType::kRowWiseAdaGrad;
-}
-
-// Floats of a state that a table of rows of `width` floats keeps for each of them.
-HLITE_HD constexpr int64_t state_width(OptimizerType type, int64_t width) {
-  return is_row_wise(type) ? 1 : width;
-}
-
-// Name of state array `index` < state_count(type): `<tensor>.<name>` in checkpoints.
-constexpr const char* state_name(OptimizerType type, int index) {
-  if (is_adam(type)) return index == 0 ? "m" : "v";
-  if (type == OptimizerType::kFtrl) return index == 0 ? "n" : "z";
-  return is_ada_grad(type) ? "accumulator" : "momentum";
 }
 
 // Returns the value that every element of a state array holds before the first step.
@@ -129,16 +143,29 @@ HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64
           static_cast<float>(ridge),      static_cast<float>(decay)};
 }
 
-// The two halves of AdaGrad's step. `square`: g^2.
+// The two halves of a step of the rules that may keep a state per row. First `state`, by the mean of
+// g^2, which is a sum: of a wide row its terms come one by one, `first` with the first.
 template <OptimizerType type>
-HLITE_HD inline void update_row_state(float square, float& state0) {
-  static_assert(is_ada_grad(type));
-  state0 += square;
+HLITE_HD inline void update_row_state([[maybe_unused]] const StepScalars& s, float square,
+                                      [[maybe_unused]] bool first, float& state) {
+  static_assert(is_ada_grad(type) || is_adam(type));
+  if constexpr (is_ada_grad(type))
+    state += square;
+  else
+    state = (first ? s.beta2 * state : state) + s.one_minus_beta2 * square;
 }
+// Then a weight and its other states.
 template <OptimizerType type>
-HLITE_HD inline void update_weight(const StepScalars& s, float g, float& w, float state0) {
-  static_assert(is_ada_grad(type));
-  w -= s.rate * g / (sqrtf(state0) + s.epsilon);
+HLITE_HD inline void update_weight(const StepScalars& s, float g, float& w, float& state0,
+                                   [[maybe_unused]] float& state1) {
+  static_assert(is_ada_grad(type) || is_adam(type));
+  if constexpr (is_ada_grad(type)) {
+    w -= s.rate * g / (sqrtf(state0) + s.epsilon);
+  } else {
+    if constexpr (type == OptimizerType::kAdamW) w -= s.decay * w;
+    state0 = s.beta1 * state0 + s.one_minus_beta1 * g;
+    w -= s.rate * state0 / (sqrtf(state1) + s.epsilon);
+  }
 }
 
 // One element. State references beyond state_count(type) are not touched.
@@ -154,14 +181,9 @@ HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, flo
     const float before = state0;
     state0 = s.momentum * before - s.rate * g;
     w += (1 + s.momentum) * state0 - s.momentum * before;
-  } else if constexpr (is_adam(type)) {
-    if constexpr (type == OptimizerType::kAdamW) w -= s.decay * w;
-    state0 = s.beta1 * state0 + s.one_minus_beta1 * g;
-    state1 = s.beta2 * state1 + s.one_minus_beta2 * (g * g);
-    w -= s.rate * state0 / (sqrtf(state1) + s.epsilon);
-  } else if constexpr (is_ada_grad(type)) {
-    update_row_state<type>(g * g, state0);
-    update_weight<type>(s, g, w, state0);
+  } else if constexpr (is_adam(type) || is_ada_grad(type)) {
+    update_row_state<type>(s, g * g, true, is_adam(type) ? state1 : state0);
+    update_weight<type>(s, g, w, state0, state1);
   } else {
     static_assert(type == OptimizerType::kFtrl);
     const float root_before = sqrtf(state0);

@@ -96,7 +96,7 @@ TEST_CASE("replicated rows take a step if they were looked up, unless the run is
                            << capacity_exceeded);
             const auto start = random_values(kMovedRows * width, 1),
                        g = random_values(kMovedRows * width, 2);
-            const int64_t state_width = optimizer::state_width(rule.type, width);
+            const int64_t state_width = optimizer::state_width(rule.type, 0, width);
             DeviceTensor<float> w(on, start),
                 sums(on, std::vector<float>(static_cast<size_t>(kMovedRows * state_width),
                                             optimizer::initial_state(rule)));

@@ -78,7 +78,7 @@ class DeviceTables {
  private:
   [[nodiscard]] Matrix<float> matrix(const DeviceArray<float>& values, int least) const {
     if (optimizer::state_count(rule_) < least) return {};
-    return {values.data(), rows_, optimizer::state_width(rule_, width_)};
+    return {values.data(), rows_, optimizer::state_width(rule_, least - 1, width_)};
   }
 
   const OnDevice& device_;

@@ -94,7 +94,7 @@ struct LookupCase {
   // State `index` of a rule before the first step; empty where it keeps none.
   [[nodiscard]] std::vector<float> state(const optimizer::UpdateRule& rule, int index) const {
     const bool kept = optimizer::state_count(rule.type) > index;
-    const int64_t n = layout.total_rows * optimizer::state_width(rule.type, layout.width);
+    const int64_t n = layout.total_rows * optimizer::state_width(rule.type, index, layout.width);
     return std::vector<float>(static_cast<size_t>(kept ? n : 0), optimizer::initial_state(rule));
   }
 };

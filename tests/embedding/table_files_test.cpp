@@ -88,7 +88,7 @@ void check_through(const TablesSpec& spec, const RowPlacement& placement) {
                                              "emb.table_0.accumulator", "emb.table_1.accumulator",
                                              "emb.table_2.accumulator"}));
     REQUIRE(got.size() == 6);
-    const int64_t state_width = optimizer::state_width(spec.rule.type, kFileWidth);
+    const int64_t state_width = optimizer::state_width(spec.rule.type, 0, kFileWidth);
     for (size_t t = 0; t < got.size(); ++t)
       CHECK((got[t] == numbered(t, spec.layout.rows[t % 3] * (t < 3 ? kFileWidth : state_width))));
   }

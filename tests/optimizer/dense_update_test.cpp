@@ -172,8 +172,8 @@ TEST_CASE("Names and numbers of states are those of checkpoints") {
   CHECK(std::string(state_name(OptimizerType::kNesterov, 0)) == "momentum");
   CHECK(std::string(state_name(OptimizerType::kAdaGrad, 0)) == "accumulator");
   CHECK(std::string(state_name(OptimizerType::kRowWiseAdaGrad, 0)) == "accumulator");
-  CHECK(optimizer::state_width(OptimizerType::kAdaGrad, 16) == 16);
-  CHECK(optimizer::state_width(OptimizerType::kRowWiseAdaGrad, 16) == 1);
+  CHECK(optimizer::state_width(OptimizerType::kAdaGrad, 0, 16) == 16);
+  CHECK(optimizer::state_width(OptimizerType::kRowWiseAdaGrad, 0, 16) == 1);
   CHECK(std::string(state_name(OptimizerType::kAdam, 0)) == "m");
   CHECK(std::string(state_name(OptimizerType::kAdam, 1)) == "v");
   CHECK(state_count(OptimizerType::kFtrl) == 2);
