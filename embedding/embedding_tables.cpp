@@ -152,7 +152,7 @@ void EmbeddingTables::read_touched(const KeysOf& keys_of, const Exec& exec) {
   read_keys_ = with_rows(std::move(keys));
 }
 
-TableStorage::Keys EmbeddingTables::with_rows(std::vector<std::vector<uint32_t>> keys) const {
+TableFiles::Keys EmbeddingTables::with_rows(std::vector<std::vector<uint32_t>> keys) const {
   auto file = std::make_shared<FileKeys>();
   file->keys = std::move(keys);
   for (size_t t = 0; t < file->keys.size(); ++t) {
@@ -187,7 +187,7 @@ void EmbeddingTables::check(const Exec& exec) {
 
 // Returns, for tables that are not all in memory, the keys that have been trained, and those of
 // replicated rows.
-TableStorage::Keys EmbeddingTables::touched_keys() const {
+TableFiles::Keys EmbeddingTables::touched_keys() const {
   std::vector<std::vector<uint32_t>> own = storage_.touched_keys();
   for (int64_t row = 0; ranks_.rank == 0 && row < storage_.replicated_rows(); ++row) {
     const TableRow of = storage_.placement()->table_row(-1, row);
@@ -197,7 +197,7 @@ TableStorage::Keys EmbeddingTables::touched_keys() const {
 }
 
 std::vector<TensorRef> EmbeddingTables::states() const {
-  std::vector<TensorRef> list = storage_.states(file_keys());
+  std::vector<TensorRef> list = files_.states(file_keys());
   if (index_ && index_->counter())
     for (TensorRef& t : index_->counter()->tensors(ranks_)) list.push_back(std::move(t));
   return list;
@@ -216,8 +216,8 @@ void EmbeddingTables::read_vocabulary(const WordsOf& words_of, int64_t iteration
   for (int64_t t = 0; t < spec_.layout.tables(); ++t)
     uses = uses && words_of(uses_name(spec_.name, t));
   if (!uses)
-    storage_.set_uses(std::vector<RowUse>(index_->keys().size(),
-                                          {.count = 1, .last = static_cast<uint32_t>(iteration)}));
+    storage_.rows().set_uses(std::vector<RowUse>(
+        index_->keys().size(), {.count = 1, .last = static_cast<uint32_t>(iteration)}));
   if (!index_->counter()) return;
   index_->counter()->read(words_of, [this](int64_t table, uint32_t key) {
     const RowPlacement* const placement = storage_.placement();
@@ -225,7 +225,7 @@ void EmbeddingTables::read_vocabulary(const WordsOf& words_of, int64_t iteration
   });
 }
 
-TableStorage::Keys EmbeddingTables::file_keys() const {
+TableFiles::Keys EmbeddingTables::file_keys() const {
   if (read_keys_ || reads_all_) return read_keys_;
   if (!index_) return storage_.beyond_memory() ? touched_keys() : nullptr;
   struct KeyRow {

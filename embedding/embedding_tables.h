@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "embedding/hashed_index.h"
+#include "embedding/table_files.h"
 #include "embedding/table_steps.h"
-#include "embedding/table_storage.h"
 
 namespace hlite::embedding {
 
@@ -54,7 +54,7 @@ class EmbeddingTables {
   // The tensors of a file. Collective, as rows may be anywhere. Tables larger than memory have the
   // rows that have been trained, or all.
   [[nodiscard]] std::vector<TensorRef> tables(bool all_rows = false) const {
-    return storage_.tables(all_rows && !index_ ? nullptr : file_keys());
+    return files_.tables(all_rows && !index_ ? nullptr : file_keys());
   }
   [[nodiscard]] std::vector<TensorRef> states() const;
 
@@ -71,9 +71,9 @@ class EmbeddingTables {
   void read_vocabulary(const WordsOf& words_of, int64_t iteration);
 
  private:
-  [[nodiscard]] TableStorage::Keys file_keys() const;
-  [[nodiscard]] TableStorage::Keys touched_keys() const;
-  [[nodiscard]] TableStorage::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
+  [[nodiscard]] TableFiles::Keys file_keys() const;
+  [[nodiscard]] TableFiles::Keys touched_keys() const;
+  [[nodiscard]] TableFiles::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
   void read_touched(const KeysOf& keys_of, const Exec& exec);
   void reserve_hashed(const KeysOf& keys_of, const WordsOf& words_of);
   // An own row of a file: its key, its index in the file's table, and its number there.
@@ -89,11 +89,12 @@ class EmbeddingTables {
   const TablesSpec spec_;
   const comm::RankContext ranks_;
   TableStorage storage_;
+  const TableFiles files_{spec_, storage_};
   const std::unique_ptr<HashedIndex> index_;  // null: all keys have rows, from the start
   TableSteps steps_;
   // While a file is read: whether it has all rows, and else the keys of those that it has.
   bool reads_all_ = false;
-  TableStorage::Keys read_keys_;
+  TableFiles::Keys read_keys_;
 };
 
 }  // namespace hlite::embedding

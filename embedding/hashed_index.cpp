@@ -140,13 +140,13 @@ bool HashedIndex::admits(uint64_t both, uint32_t iteration) {
 // The use of a row that a key gets in `iteration`, on the CPU.
 void HashedIndex::new_use(int64_t row, uint32_t iteration) const {
   if (!rules_.keeps_uses()) return;
-  storage_.uses()[row] = {.count = counter_ ? static_cast<uint32_t>(rules_.admission.threshold) : 1,
-                          .last = iteration};
+  storage_.rows().uses()[row] = {
+      .count = counter_ ? static_cast<uint32_t>(rules_.admission.threshold) : 1, .last = iteration};
 }
 
 // Counts a use of a row, once an iteration; on the CPU. Threads may do so for the same row.
 void HashedIndex::touch(int64_t row, uint32_t iteration) const {
-  RowUse& use = storage_.uses()[row];
+  RowUse& use = storage_.rows().uses()[row];
   const std::atomic_ref<uint32_t> last(use.last);
   if (last.load(std::memory_order_relaxed) == iteration) return;
   if (last.exchange(iteration, std::memory_order_relaxed) != iteration) ++use.count;
@@ -161,7 +161,7 @@ HashedInsertArgs HashedIndex::insert_args(const HashedArgs& batch, const int64_t
                     .refuses = rules_.refuses()};
   if (counter_) args.admission.counts = counter_->counts();
   args.admission.may_be_full = rules_.when_full != WhenFull::kError;
-  args.uses = storage_.uses();
+  args.uses = storage_.rows().uses();
   args.step = step;
   return args;
 }
@@ -238,7 +238,7 @@ void HashedIndex::insert_list_on_cpu(const Exec& exec, const HashedArgs& list,
   exec.threads().parallel_for(list.rows.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       if (i + kKeysAhead < end && rows[i + kKeysAhead] < kUnseen)
-        __builtin_prefetch(&storage_.uses()[rows[i + kKeysAhead]], 1);
+        __builtin_prefetch(&storage_.rows().uses()[rows[i + kKeysAhead]], 1);
       if (rows[i] < kUnseen) touch(rows[i], iteration);
     }
   });
@@ -306,7 +306,7 @@ void HashedIndex::find_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<co
 // Counts the uses of the rows that a batch looks up in a table. Rows of a table are one thread's.
 void HashedIndex::touch_table(const SlotsRef& slots, int64_t table, Matrix<const uint32_t> rows,
                               uint32_t iteration) const {
-  RowUse* const uses = storage_.uses();
+  RowUse* const uses = storage_.rows().uses();
   const int64_t batch = rows.dim(0), columns = rows.dim(1);
   for (const int32_t s : slots.slots_of_table(table))
     for (int64_t c = slots.slots[s].column; c < slots.slots[s].column + slots.hotness(s); ++c) {

@@ -37,7 +37,7 @@ void HashedIndex::assign(const std::vector<uint64_t>& keys) {
   counts_ = before;
   if (std::ssize(keys) > capacity_) fail_full(keys[static_cast<size_t>(capacity_)]);
   if (rules_.keeps_uses())
-    storage_.set_uses(std::vector<RowUse>(keys.size(), RowUse{.count = 1, .last = 0}));
+    storage_.rows().set_uses(std::vector<RowUse>(keys.size(), RowUse{.count = 1, .last = 0}));
   if (!exec_.on_gpu()) {
     for (const uint64_t both : keys)
       storage_.initial_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both),
@@ -76,10 +76,10 @@ VocabularyCounts HashedIndex::vocabulary() const {
 
 void HashedIndex::evict(int64_t iteration, int64_t before) {
   const std::vector<uint64_t> keys = this->keys();
-  const std::vector<RowUse> uses = storage_.uses_of(std::ssize(keys));
+  const std::vector<RowUse> uses = storage_.rows().uses_of(std::ssize(keys));
   const EvictionInput input{.keys = keys,
                             .uses = uses,
-                            .norms = [&] { return storage_.row_norms(std::ssize(keys)); },
+                            .norms = [&] { return storage_.rows().norms(std::ssize(keys)); },
                             .iteration = iteration,
                             .before = before,
                             .capacity = capacity_};
@@ -91,15 +91,15 @@ void HashedIndex::evict(int64_t iteration, int64_t before) {
 }
 
 void HashedIndex::decay_counts() {
-  std::vector<RowUse> uses = storage_.uses_of(std::ssize(keys()));
+  std::vector<RowUse> uses = storage_.rows().uses_of(std::ssize(keys()));
   for (RowUse& use : uses)
     use.count = static_cast<uint32_t>(use.count * rules_.eviction.count_decay);
-  storage_.set_uses(uses);
+  storage_.rows().set_uses(uses);
 }
 
 void HashedIndex::close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted) {
   const RowMoves moves = closing_moves(std::ssize(keys), evicted);
-  storage_.close_up(moves, evicted);
+  storage_.rows().close_up(moves, evicted);
   if (!exec_.on_gpu()) return index_->close_up(moves, evicted);
   for (size_t i = 0; i < moves.from.size(); ++i) keys[moves.to[i]] = keys[moves.from[i]];
   keys.resize(keys.size() - evicted.size());

@@ -90,70 +90,17 @@ int64_t TableStorage::own_rows() const {
 
 void TableStorage::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
-  const auto add = [&](const std::string& name, plan::BufferKind kind, int64_t width,
-                       FloatType type = FloatType::kFloat) {
-    const int64_t row_bytes = width * float_type_bytes(type);
-    Part part{.own = buffers.add(spec_.name + name, kind, held_rows() * row_bytes),
-              .replicated = plan::kNoBuffer,
-              .width = width,
-              .type = type,
-              .index = parts_.size()};
-    if (ranks_.ranks() > 1)
-      part.replicated =
-          buffers.add(spec_.name + name + ".copied", kind, replicated_rows() * row_bytes);
-    parts_.push_back(part);
-  };
-  add(".tables", plan::BufferKind::kTable, spec_.layout.width, spec_.table_type);
-  for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
-    add(std::string(".") + optimizer::state_name(spec_.rule.type, i), plan::BufferKind::kState,
-        optimizer::state_width(spec_.rule.type, i, spec_.layout.width));
-  if (spec_.hash_capacity == 0 || !spec_.vocabulary.keeps_uses()) return;
-  constexpr int64_t kWords = sizeof(RowUse) / sizeof(float);
-  uses_ = Part{.own = buffers.add(spec_.name + ".uses", plan::BufferKind::kState,
-                                  own_rows() * static_cast<int64_t>(sizeof(RowUse))),
-               .replicated = plan::kNoBuffer,
-               .width = kWords,
-               .type = FloatType::kFloat};
-}
-
-std::vector<plan::BufferId> TableStorage::own_buffers() const {
-  std::vector<plan::BufferId> list;
-  for (const Part& part : parts_) list.push_back(part.own);
-  if (uses_) list.push_back(uses_->own);
-  return list;
-}
-std::vector<plan::BufferId> TableStorage::replicated_buffers() const {
-  std::vector<plan::BufferId> list;
-  for (const Part& part : parts_) list.push_back(part.replicated);
-  return list;
-}
-
-WeightRows TableStorage::rows_of(const Part& part, plan::BufferId Part::*which) const {
-  const plan::BufferId id = part.*which;
-  return {id == plan::kNoBuffer ? nullptr : buffers_->data<std::byte>(id),
-          which == &Part::own ? held_rows() : replicated_rows(), part.width, part.type};
-}
-WeightRows TableStorage::own_rows_of(const Part& part) const {
-  if (is_uses(part))
-    return {buffers_->data<std::byte>(part.own), own_rows(), part.width, part.type};
-  if (!device_cache_) return rows_of(part, &Part::own);
-  const UpdatedRows& rows = device_cache_->host_rows();
-  return part.index == 0 ? rows.w : part.index == 1 ? WeightRows(rows.state0) : rows.state1;
-}
-UpdatedRows TableStorage::arrays(plan::BufferId Part::*which) const {
-  const auto state = [&](size_t i) {
-    return i < parts_.size() ? rows_of(parts_[i], which).as<float>() : Matrix<float>();
-  };
-  return {.w = rows_of(parts_[0], which),
-          .state0 = state(1),
-          .state1 = state(2),
-          .rounding = which == &Part::own ? own_rounding_.get() : replicated_rounding_.get()};
+  rows_.declare(
+      buffers, spec_,
+      {.own = own_rows(),
+       .held = held_rows(),
+       .replicated = ranks_.ranks() > 1 ? std::optional(replicated_rows()) : std::nullopt});
 }
 
 void TableStorage::initialize(const Exec& exec) const {
   if (exec_.on_gpu()) exec_.cuda->device_synchronize();  // runs are on other streams
   if (device_cache_) device_cache_->forget();
-  const Exec &own_exec = own_on_gpu() ? exec_ : exec,
+  const Exec &own_exec = rows_.on_gpu() ? exec_ : exec,
              &replicated_exec = exec_.on_gpu() ? exec_ : exec;
   const UpdatedRows own = all_own(), replicated = this->replicated();
   // Rows of a disk's cache have them as long as they are untouched.
@@ -209,7 +156,7 @@ void TableStorage::initialize_normal(const Exec& host) const {
       if (device_cache_)
         std::ranges::copy(piece, all_own().w.as<float>().row(before + row));
       else
-        buffers_->write<float>(parts_[0].own, (before + row) * layout.width, piece);
+        buffers_->write<float>(own_weights(), (before + row) * layout.width, piece);
     }
     before += rows;
   }

@@ -1,6 +1,5 @@
 // TableStorage: the rows and optimizer states that one rank holds of a layer's tables, in buffers
-// of a plan, on the CPU or a GPU; their initial values; and all ranks' rows by their names in
-// files.
+// of a plan, on the CPU or a GPU, and their initial values.
 //
 // Rows are the rank's own or, on several ranks, replicated: the same on every rank. If memory
 // cannot hold all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
@@ -10,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +16,9 @@
 #include "embedding/device_row_cache.h"
 #include "embedding/residency_forecast.h"
 #include "embedding/row_cache.h"
-#include "embedding/row_moves.h"
 #include "embedding/row_placement.h"
 #include "embedding/row_rounding.h"
+#include "embedding/stored_rows.h"
 #include "embedding/table_init.h"
 #include "embedding/tables_place.h"
 #include "embedding/tables_spec.h"
@@ -28,17 +26,9 @@
 #include "embedding/vocabulary_rules.h"
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
-#include "hugectr_lite/core/tensor_ref.h"
 #include "hugectr_lite/plan/plan.h"
 
 namespace hlite::embedding {
-
-// The keys of hashed tables in a file, [tables] each: the keys of the rows, ascending, and this
-// rank's own row of each, or kNoRow.
-struct FileKeys {
-  std::vector<std::vector<uint32_t>> keys, rows;
-  bool leaves_out = false;  // own keys of a file that is read have no row
-};
 
 // A memory that holds a part of the rows.
 struct StorageTier {
@@ -58,10 +48,16 @@ class TableStorage {
   // Names the buffers of rows and states.
   void declare(plan::Buffers& buffers);
   // The buffers that a step reads of the own or the replicated rows: of weights, or of states too.
-  [[nodiscard]] plan::BufferId own_weights() const { return parts_[0].own; }
-  [[nodiscard]] plan::BufferId replicated_weights() const { return parts_[0].replicated; }
-  [[nodiscard]] std::vector<plan::BufferId> own_buffers() const;
-  [[nodiscard]] std::vector<plan::BufferId> replicated_buffers() const;
+  [[nodiscard]] plan::BufferId own_weights() const { return rows_.parts()[0].own; }
+  [[nodiscard]] plan::BufferId replicated_weights() const { return rows_.parts()[0].replicated; }
+  [[nodiscard]] std::vector<plan::BufferId> own_buffers() const {
+    return rows_.buffers(&StoredRows::Part::own);
+  }
+  [[nodiscard]] std::vector<plan::BufferId> replicated_buffers() const {
+    return rows_.buffers(&StoredRows::Part::replicated);
+  }
+  // The rows by their numbers, in any tier.
+  [[nodiscard]] const StoredRows& rows() const { return rows_; }
 
   // Bytes that the cache takes in addition to the buffers: on their device, and on a GPU's host.
   [[nodiscard]] int64_t cache_bytes() const;
@@ -110,8 +106,12 @@ class TableStorage {
     return placement_ ? placement_->replicated_rows() : 0;
   }
   // REQUIRES allocated buffers.
-  [[nodiscard]] UpdatedRows own() const { return arrays(&Part::own); }
-  [[nodiscard]] UpdatedRows replicated() const { return arrays(&Part::replicated); }
+  [[nodiscard]] UpdatedRows own() const {
+    return rounded(rows_.arrays(&StoredRows::Part::own), own_rounding_);
+  }
+  [[nodiscard]] UpdatedRows replicated() const {
+    return rounded(rows_.arrays(&StoredRows::Part::replicated), replicated_rounding_);
+  }
   // All own rows, where no cache or a GPU's alone holds lines of them: on the device or the host.
   [[nodiscard]] UpdatedRows all_own() const {
     return device_cache_ ? device_cache_->host_rows() : own();
@@ -136,37 +136,7 @@ class TableStorage {
   }
   void initial_values(int64_t table, uint32_t key, int64_t row) const;
 
-  // The uses of the own rows of hashed tables, in memory of the device; null if the tables keep
-  // none. They stay in memory in every tier, since eviction looks at all of them.
-  [[nodiscard]] RowUse* uses() const {
-    return uses_ ? reinterpret_cast<RowUse*>(buffers_->data<std::byte>(uses_->own)) : nullptr;
-  }
-  // The first `count` of them, and the reverse. Synchronize the device.
-  [[nodiscard]] std::vector<RowUse> uses_of(int64_t count) const;
-  void set_uses(const std::vector<RowUse>& uses) const;
-  // L2 norms of the first `count` own rows, in any tier. Synchronizes the device.
-  [[nodiscard]] std::vector<float> row_norms(int64_t count) const;
-  // Lets the rows of hashed tables close up when the evicted ones leave: rows move with their
-  // states and uses. Must be called before the index changes. Synchronizes the device.
-  void close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const;
-
-  // Tensors of a file: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
-  // <layer>.table_<i>.<state>, <layer>.table_<i>.uses where tables keep them, <layer>.table_<i>.rows
-  // where the order of rows is that of sums. On several ranks
-  // get() is collective: all ranks call it with the same range, and rank 0 gets the elements; put()
-  // is not: each rank takes what it holds of any range. `keys`: of hashed tables, the same on all
-  // ranks but for rows; else null.
-  using Keys = std::shared_ptr<const FileKeys>;
-  [[nodiscard]] std::vector<TensorRef> tables(const Keys& keys) const;
-  [[nodiscard]] std::vector<TensorRef> states(const Keys& keys) const;
-
  private:
-  struct Part {  // the own rows and the replicated ones, of weights or of a state
-    plan::BufferId own, replicated;
-    int64_t width;     // elements a row
-    FloatType type;    // the weights' type, or float
-    size_t index = 0;  // 0: weights
-  };
   void initialize_normal(const Exec& host) const;
   void initialize_rows(const Exec& host, const Exec& exec, int rank, const WeightRows& rows) const;
   [[nodiscard]] TableRow table_row(uint32_t own_row) const;
@@ -185,58 +155,24 @@ class TableStorage {
   void make_host_cache(const TablesPlace& place, int64_t lines);
   [[nodiscard]] std::optional<TierForecast> forecast(const TablesPlace& place, int64_t lines,
                                                      bool disk) const;
-  [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which) const;
-  [[nodiscard]] WeightRows rows_of(const Part& part, plan::BufferId Part::*which) const;
-  // The own rows as files read and write them: a part of all_own().
-  [[nodiscard]] WeightRows own_rows_of(const Part& part) const;
-  [[nodiscard]] bool is_uses(const Part& part) const { return uses_ && part.own == uses_->own; }
-  [[nodiscard]] bool own_on_gpu() const { return exec_.on_gpu() && !device_cache_; }
-  // The columns [begin, end) of a row.
-  struct RowColumns {
-    int64_t begin, end;
-  };
-  // Calls body(place, columns, where in the range) for the rows that elements [first, first +
-  // count) of a table in a file are in; of rows of `width`.
-  void for_each_part(
-      int64_t width, const FileKeys* keys, int64_t table, int64_t first, int64_t count,
-      const std::function<void(const RowPlace&, const RowColumns&, int64_t)>& body) const;
-  [[nodiscard]] RowPlace place_of(const FileKeys* keys, int64_t table, int64_t row) const;
-  [[nodiscard]] TensorRef tensor(std::string name, const Part& part, const Keys& keys,
-                                 int64_t table) const;
-  [[nodiscard]] TensorRef device_tensor(TensorRef ref, const Part& part, const Keys& keys,
-                                        int64_t table) const;
-  [[nodiscard]] TensorRef numbers_tensor(std::string name, const Keys& keys, int64_t table) const;
-  // TensorRef::part and join.
-  [[nodiscard]] std::vector<float> own_part(const Part& part, const FileKeys* keys, int64_t table,
-                                            int64_t first, int64_t count) const;
-  void join_parts(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
-                  std::span<const float> parts, std::span<float> out) const;
-  void put_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
-                std::span<const float> in) const;
-  // Calls use(row), where row(i) are the values of table row rows[i] in float: in place or, on a
-  // GPU and of rows of 16 bits, as a copy, which is written back if asked to, rounded to nearest.
-  using RowValues = std::function<float*(size_t)>;
-  void with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows, bool write,
-                 const std::function<void(const RowValues&)>& use) const;
-  void with_device_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
-                        const std::function<void(const RowValues&)>& use) const;
-  // Does the same for own rows in any tier.
-  void with_own_rows(const Part& part, std::span<const uint32_t> rows, bool write,
-                     const std::function<void(const RowValues&)>& use) const;
+  [[nodiscard]] static UpdatedRows rounded(UpdatedRows rows,
+                                           const std::unique_ptr<const RowRounding>& rounding) {
+    rows.rounding = rounding.get();
+    return rows;
+  }
 
   const TablesSpec& spec_;
   const std::shared_ptr<const RowPlacement> placement_;
   const comm::RankContext ranks_;
   const Exec exec_;
   const plan::Buffers* buffers_ = nullptr;
-  std::vector<Part> parts_;             // weights, then states
-  std::optional<Part> uses_;            // if the tables keep uses: two words a row, as floats
   std::unique_ptr<TableRowInit> init_;  // set for hashed tables or a cache
   bool beyond_memory_ = false;
   int64_t lines_ = 0, host_lines_ = 0;  // host_lines_: in three tiers
   std::optional<TierForecast> forecast_, host_forecast_;
   std::unique_ptr<RowCache> cache_;
   std::unique_ptr<DeviceRowCache> device_cache_;
+  StoredRows rows_{exec_, cache_, device_cache_};
   KeyOfRow key_of_;  // null if the tables are not hashed
   // Set for tables of 16 bits; else null.
   std::unique_ptr<const RowRounding> own_rounding_, replicated_rounding_;

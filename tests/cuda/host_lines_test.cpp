@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "embedding/table_files.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
@@ -103,8 +104,8 @@ class ThreeTiers {
       }
       CHECK((got == want));
     };
-    check_tensors(storage_.tables(nullptr), table_);
-    check_tensors(storage_.states(nullptr), states_);
+    check_tensors(files_.tables(nullptr), table_);
+    check_tensors(files_.states(nullptr), states_);
     std::vector<std::vector<uint32_t>> touched(2);
     for (const uint32_t row : trained_)
       touched[row / 300 > 0].push_back(row < 300 ? row : row - 300);
@@ -189,6 +190,7 @@ class ThreeTiers {
   ThreadPool pool_{2};
   const embedding::TablesSpec spec_;
   embedding::TableStorage storage_;
+  const embedding::TableFiles files_{spec_, storage_};
   plan::Buffers buffers_;
   embedding::HostLines host_lines_;
   ExecMemory words_;

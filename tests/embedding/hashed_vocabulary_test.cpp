@@ -133,7 +133,7 @@ TEST_CASE("the rows that leave a hash table are those of its rules, and the coun
       }
       INFO("iteration " << iteration);
       const auto left = c.index.keys();
-      const auto uses = c.storage().uses_of(std::ssize(left));
+      const auto uses = c.storage().rows().uses_of(std::ssize(left));
       std::map<uint64_t, std::pair<uint32_t, uint32_t>> got, expected;
       for (size_t row = 0; row < left.size(); ++row)
         got[left[row]] = {uses[row].count, uses[row].last};
@@ -181,10 +181,10 @@ TEST_CASE("assigned keys replace all rows and counted keys, and the counts of th
       keys.push_back(table_key(static_cast<int64_t>(i % 2), static_cast<uint32_t>(1000 - 11 * i)));
     // Values and uses that were trained, to see the initial ones replace them.
     for (int64_t row = 0; row < 7; ++row) c.storage().own().w.as<float>()(row, 1) = -9;
-    c.storage().set_uses(std::vector<RowUse>(7, RowUse{.count = 8, .last = 9}));
+    c.storage().rows().set_uses(std::vector<RowUse>(7, RowUse{.count = 8, .last = 9}));
     c.index.assign(keys);
     CHECK(c.index.keys() == keys);
-    const auto uses = c.storage().uses_of(std::ssize(keys));
+    const auto uses = c.storage().rows().uses_of(std::ssize(keys));
     for (size_t row = 0; row < n; ++row) {
       const auto table = static_cast<int64_t>(keys[row] >> 32);
       const auto key = static_cast<uint32_t>(keys[row]);

@@ -1,9 +1,9 @@
-// What a TableStorage gives and takes by name is the same table, wherever its rows lie.
+// What TableFiles give and takes by name is the same table, wherever its rows lie.
 #include <array>
 #include <numeric>
 
 #include "embedding/slots_ref.h"
-#include "embedding/table_storage.h"
+#include "embedding/table_files.h"
 #include "hugectr_lite/comm/thread_communicator.h"
 #include "tests/support/catch.h"
 
@@ -35,18 +35,20 @@ struct Held {
       : storage(spec, {.ranks = {.rank = world.rank(),
                                  .topology = std::make_shared<comm::Topology>(world.topology()),
                                  .world = &world},
-                       .placement = placement}) {
+                       .placement = placement}),
+        files(spec, storage) {
     storage.declare(buffers);
     buffers.allocate();
   }
-  [[nodiscard]] std::vector<TensorRef> tensors(const TableStorage::Keys& keys = nullptr) const {
-    auto all = storage.tables(keys);
-    for (auto& state : storage.states(keys)) all.push_back(std::move(state));
+  [[nodiscard]] std::vector<TensorRef> tensors(const TableFiles::Keys& keys = nullptr) const {
+    auto all = files.tables(keys);
+    for (auto& state : files.states(keys)) all.push_back(std::move(state));
     return all;
   }
   ThreadPool pool{1};
   plan::Buffers buffers;
   TableStorage storage;
+  const TableFiles files;
 };
 
 // Puts and gets every tensor in pieces of `piece` elements, which cut rows; returns what rank 0
@@ -132,7 +134,7 @@ TEST_CASE("hashed rows are in a file in the order of keys, with their keys", "[t
     const Held held(spec, placement, world);
     const auto r = static_cast<size_t>(world.rank());
     const auto of_rank = std::make_shared<const FileKeys>(FileKeys{keys, rows[r]});
-    auto tensors = held.storage.tables(of_rank);
+    auto tensors = held.files.tables(of_rank);
     std::vector<TensorRef> of_keys(tensors.begin() + 2, tensors.end());
     tensors.resize(2);
     auto values = through(tensors, 2, world.rank());

@@ -82,7 +82,7 @@ struct VocabularyState {
 
   explicit VocabularyState(const HashedCase& c)
       : keys(c.index.keys()), counted(counted_words(c)), counts(c.index.vocabulary()) {
-    for (const auto& use : c.storage().uses_of(std::ssize(keys)))
+    for (const auto& use : c.storage().rows().uses_of(std::ssize(keys)))
       uses.insert(uses.end(), {use.count, use.last});
   }
 };

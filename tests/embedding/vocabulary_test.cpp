@@ -47,7 +47,7 @@ TEST_CASE("keys get their row in the batch that reaches the threshold, and every
         }
         CHECK(c.find_rows(keys, true) == rows);  // a run that is made again counts nothing
         CHECK(c.find_rows(keys, false) == rows);
-        const auto uses = c.storage().uses_of(std::ssize(c.index.keys()));
+        const auto uses = c.storage().rows().uses_of(std::ssize(c.index.keys()));
         int64_t with_row = 0;
         for (const auto& [key, use] : seen) {
           const int64_t row =
@@ -108,11 +108,11 @@ TEST_CASE("rows that leave close up with their values, states and uses", "[threa
       }
       if (iteration % 3 != 0) continue;
       std::map<uint64_t, RowUse> before;
-      const auto uses = c.storage().uses_of(std::ssize(keys));
+      const auto uses = c.storage().rows().uses_of(std::ssize(keys));
       for (size_t row = 0; row < keys.size(); ++row) before[keys[row]] = uses[row];
       c.index.evict(iteration, iteration - 3);
       const auto left = c.index.keys();
-      const auto left_uses = c.storage().uses_of(std::ssize(left));
+      const auto left_uses = c.storage().rows().uses_of(std::ssize(left));
       for (size_t row = 0; row < left.size(); ++row) {
         const auto at = static_cast<int64_t>(row);
         CHECK(c.index.find(static_cast<int64_t>(left[row] >> 32),
