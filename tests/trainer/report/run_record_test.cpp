@@ -11,9 +11,9 @@ namespace {
 using Iterations = std::vector<int64_t>;
 
 // Keeps the iterations of evaluations; cannot write the one of `fails_at`.
-class Evaluations : public RunRecord {
+class RecordedEvaluations : public RunRecord {
  public:
-  explicit Evaluations(Iterations& seen, int64_t fails_at = -1)
+  explicit RecordedEvaluations(Iterations& seen, int64_t fails_at = -1)
       : seen_(seen), fails_at_(fails_at) {}
   void eval_begins(int64_t iter) override {
     if (iter == fails_at_) raise<FileError>("m.json: no space, at {}", iter);
@@ -31,9 +31,9 @@ TEST_CASE(
     "a record that cannot be written ends alone, with a warning, and is reported at the end") {
   Iterations first, lost, last;
   RunRecords records;
-  records.add(std::make_unique<Evaluations>(first));
-  records.add(std::make_unique<Evaluations>(lost, 2));
-  records.add(std::make_unique<Evaluations>(last));
+  records.add(std::make_unique<RecordedEvaluations>(first));
+  records.add(std::make_unique<RecordedEvaluations>(lost, 2));
+  records.add(std::make_unique<RecordedEvaluations>(last));
   const test::LogCapture log;
   records.notify(&RunRecord::eval_begins, int64_t{1});
   CHECK_FALSE(records.lost_any());

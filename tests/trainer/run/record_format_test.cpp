@@ -102,12 +102,12 @@ std::vector<double> losses_of(const SmallRun& run, std::vector<std::string> chan
       trainer.step();
       losses.push_back(trainer.batch_loss());
     }
-    losses.push_back(trainer.evaluate()->auc);
+    losses.push_back(trainer.evaluations().evaluate()->auc);
   });
   return losses;
 }
 
-TEST_CASE("a model trains on files of a format that the product does not know") {
+TEST_CASE("a model trains on files of a format that the product does not know", "[threads]") {
   const SmallRun run;
   write_text(run / "train.rows", keys_first(small_samples(500, 1)));
   write_text(run / "eval.rows", keys_first(small_samples(333, 2)));
