@@ -38,7 +38,7 @@ enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
 // in memory are on a disk. On GPUs, GPU memory holds those in use, and host memory all rows or,
 // with a disk, a part of them.
 struct EmbeddingMemoryConfig {
-  bool automatic = false;  // "auto": chosen by the machine's memory (trainer/run/row_memory.h)
+  bool automatic = false;  // "auto": chosen by the machine's memory (trainer/model/row_memory.h)
   double gpu_gb = 0;       // per GPU: rows, optimizer states and maps
   double host_gb = 0;      // per process, likewise
   std::string disk;        // a folder; empty: none

@@ -11,7 +11,7 @@
 
 namespace {
 
-void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& report) {
+void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& report, bool& quiet) {
   app.add_option("--model", o.model, "A checkpoint, or exported weights (needs --config)")
       ->required()
       ->type_name("DIR|FILE.safetensors");
@@ -76,7 +76,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
   app.add_option("--threads", o.run.threads,
                  "CPU threads at most; a small input takes fewer [solver.threads, else all]")
       ->check(hlite::whole_number(1, hlite::kMaxThreads));
-  app.add_flag("--quiet", o.run.quiet, "Print nothing but warnings and errors");
+  app.add_flag("--quiet", quiet, "Print nothing but warnings and errors");
 }
 
 void report(const hlite::predict::PredictionResult& result) {
@@ -109,6 +109,7 @@ void report(const hlite::predict::PredictionResult& result) {
 int main(int argc, char** argv) {
   hlite::predict::PredictionOptions options;
   std::string page;
+  bool quiet = false;
   const hlite::prep::ToolDescription description{
       "predict",
       "Scores samples with a trained model: the probability of label 1, or of a model with MSELoss "
@@ -119,9 +120,9 @@ int main(int argc, char** argv) {
       "  cat new.tsv | predict --config c.json --model w.safetensors --prepared data --no-label "
       "--input - --out -\n"};
   return hlite::prep::run_tool(
-      argc, argv, description, [&](CLI::App& app) { define(app, options, page); },
+      argc, argv, description, [&](CLI::App& app) { define(app, options, page, quiet); },
       [&] {
-        if (options.run.quiet) hlite::log::set_level(hlite::log::Level::kWarning);
+        if (quiet) hlite::log::set_level(hlite::log::Level::kWarning);
         const hlite::InterruptGuard interrupts;
         if (!page.empty()) hlite::predict::check_report(options, page);
         const hlite::predict::PredictionResult result = hlite::predict::predict(options);

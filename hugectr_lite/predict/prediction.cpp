@@ -23,7 +23,7 @@
 #include "hugectr_lite/preparation/apply/text_batches.h"
 #include "hugectr_lite/preparation/inspect/file_kind.h"
 #include "hugectr_lite/preparation/io/input_stream.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 
 namespace hlite::predict {
 
@@ -131,8 +131,8 @@ PredictionResult predict(const PredictionOptions& options) {
   if (!options.carry.empty() && !takes_columns(options.out))
     raise<ConfigError>("--carry: expected --out FILE.csv or -, which have columns, found {}",
                        options.out);
-  trainer::Options run = options.run;
-  run.threads = trainer::resolve_threads(*config, run);
+  ScoringOptions run = options.run;
+  run.threads = trainer::resolve_threads(*config, run.threads);
   if (preparation_for(options, config->data).empty())
     run.threads = useful_threads(run.threads, config->data, options.input, options.model);
   Predictor predictor(*config, {.model = options.model, .delta = options.delta}, run);

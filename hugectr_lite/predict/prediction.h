@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "data_reader/data_identity.h"
+#include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/preparation/apply/preparation.h"
 #include "hugectr_lite/trainer/evaluation/evaluator.h"
-#include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::predict {
 
 struct PredictionOptions {
-  trainer::Options run = {};  // config, overrides, device, threads, quiet
-  std::string model = {};     // checkpoint's directory or FILE.safetensors
+  ScoringOptions run = {};
+  std::string model = {};  // checkpoint's directory or FILE.safetensors
   // The folder of a chain of deltas from the model's last weights; empty: none.
   std::string delta = {};
   std::string input = {}, out = {};

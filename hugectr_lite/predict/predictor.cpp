@@ -12,7 +12,7 @@
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 
 namespace hlite::predict {
 
@@ -65,15 +65,15 @@ trainer::Model model_for(const config::TrainConfig& config, const std::string& m
 }  // namespace
 
 Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weights,
-                     const trainer::Options& options)
+                     const ScoringOptions& options)
     : Predictor(config, weights,
                 weights.delta.empty() ? weights.model : JoinedWeights(weights).path(), options) {}
 
 Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weights,
-                     const std::string& source, const trainer::Options& options)
-    : pool_(trainer::resolve_threads(config, options)),
+                     const std::string& source, const ScoringOptions& options)
+    : pool_(trainer::resolve_threads(config, options.threads)),
       model_(model_for(config, weights.model, source, pool_.threads(),
-                       trainer::choose_device(config, options))) {
+                       trainer::choose_device(config, options.device))) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
   if (weights.in == WeightsIn::kFile) {
     mapped_.emplace(source);

@@ -15,7 +15,6 @@
 #include "hugectr_lite/predict/mapped_weights.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/model/model_results.h"
-#include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::predict {
 
@@ -31,13 +30,22 @@ struct ModelWeights {
   WeightsIn in = WeightsIn::kMemory;
 };
 
+// What a user says of how samples are scored: the model's config, if not the checkpoint's, with
+// changes (--set); the device and threads, if not (nullopt, 0) as the config says.
+struct ScoringOptions {
+  std::string config = {};
+  std::vector<std::string> overrides = {};
+  std::optional<config::DeviceChoice> device = {};
+  int threads = 0;
+};
+
 class Predictor {
  public:
   // `weights` of any number of ranks on any device. `config`, a prediction_config(), must outlive
   // it. Throws ConfigError, DataError (DeviceError on a GPU) when the weights are not those of the
   // config or do not fit.
   Predictor(const config::TrainConfig& config, const ModelWeights& weights,
-            const trainer::Options& options);
+            const ScoringOptions& options);
 
   // Appends the outputs of a batch of at most batch_size() samples. Throws FileError where the file
   // of mapped weights has changed, and appends none.
@@ -64,7 +72,7 @@ class Predictor {
  private:
   // `source`: a file of weights, those of the chain of deltas, or the model itself.
   Predictor(const config::TrainConfig& config, const ModelWeights& weights,
-            const std::string& source, const trainer::Options& options);
+            const std::string& source, const ScoringOptions& options);
 
   ThreadPool pool_;
   std::optional<MappedWeights> mapped_;

@@ -420,8 +420,8 @@ class PyTrainer : OneAtATime {
 
 class PyPredictor : OneAtATime {
  public:
-  PyPredictor(const std::string& model, const ConfigText& config, trainer::Options options,
-              int64_t batch)
+  PyPredictor(const std::string& model, const ConfigText& config,
+              const predict::ScoringOptions& options, int64_t batch)
       : model_(model),
         config_(predict::prediction_config(config, model, options.overrides, batch)),
         predictor_(std::make_unique<predict::Predictor>(
@@ -516,9 +516,10 @@ class PyPredictor : OneAtATime {
   std::unique_ptr<prep::Preparation> preparation_;
 };
 
-trainer::Options options_of(const std::string& config, const Changes& changes,
-                            const std::string& device, int threads) {
-  trainer::Options options;
+template <typename Options = trainer::Options>
+Options options_of(const std::string& config, const Changes& changes, const std::string& device,
+                   int threads) {
+  Options options;
   options.config = config;
   options.overrides = changes;
   if (device != "auto") options.device = config::device_choice(device);
@@ -618,8 +619,9 @@ void define_prediction(py::module_& module) {
       .def(py::init([](const std::string& model, const std::string& path, const std::string& text,
                        const Changes& changes, const std::string& device, int threads,
                        int64_t batch) {
-        return std::make_unique<PyPredictor>(model, ConfigText{path, text},
-                                             options_of(path, changes, device, threads), batch);
+        return std::make_unique<PyPredictor>(
+            model, ConfigText{path, text},
+            options_of<predict::ScoringOptions>(path, changes, device, threads), batch);
       }))
       .def("predict", &PyPredictor::predict)
       .def("open_preparation", &PyPredictor::open_preparation)

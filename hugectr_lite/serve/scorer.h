@@ -28,11 +28,11 @@ namespace hlite::serve {
 using Clock = std::chrono::steady_clock;
 
 struct ScorerOptions {
-  std::string model;          // a checkpoint's directory or FILE.safetensors
-  std::string delta = {};     // a chain of deltas from the model's last weights
-  int64_t until = 0;          // iteration of the last link that is used
-  trainer::Options run = {};  // config, device, threads
-  bool verify = true;         // weights of a checkpoint by their checksum
+  std::string model;       // a checkpoint's directory or FILE.safetensors
+  std::string delta = {};  // a chain of deltas from the model's last weights
+  int64_t until = 0;       // iteration of the last link that is used
+  predict::ScoringOptions run = {};
+  bool verify = true;  // weights of a checkpoint by their checksum
   // Samples scored at once. A larger batch is no faster on a CPU, and its first request waits for
   // its last.
   int64_t max_batch = 256;

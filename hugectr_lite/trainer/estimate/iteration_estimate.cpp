@@ -5,7 +5,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 
 namespace hlite::trainer {
 namespace {

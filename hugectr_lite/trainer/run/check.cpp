@@ -11,11 +11,11 @@
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/placements.h"
+#include "hugectr_lite/trainer/model/resources.h"
+#include "hugectr_lite/trainer/model/row_memory.h"
 #include "hugectr_lite/trainer/report/submission.h"
 #include "hugectr_lite/trainer/run/memory_report.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
-#include "hugectr_lite/trainer/run/resources.h"
-#include "hugectr_lite/trainer/run/row_memory.h"
 #include "hugectr_lite/trainer/run/run_outputs.h"
 #include "hugectr_lite/trainer/run/training_data.h"
 
@@ -39,7 +39,7 @@ RowMemoryDecision row_memory_for_report(const config::TrainConfig& config, const
                                         const cuda::Backend* gpu) {
   return decide_row_memory(
       {.config = config,
-       .options = options,
+       .save = options.save,
        .placements = placements,
        .threads = threads,
        .gpu = gpu,
@@ -130,7 +130,7 @@ void check_options(const config::TrainConfig& config, const Options& options,
 const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Options& options,
                                    Lines& reasons) {
   try {
-    const cuda::Backend* gpu = choose_device(config, options);
+    const cuda::Backend* gpu = choose_device(config, options.device);
     if (gpu) gpu->use_device(config.solver.gpu[0][0]);
     return gpu;
   } catch (const DeviceError& why) {
@@ -143,8 +143,8 @@ const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Opti
 }  // namespace
 
 std::string check_report(const config::TrainConfig& config, const Options& options) {
-  const int threads = std::max<int>(
-      1, resolve_threads(config, options) / static_cast<int>(config.solver.max_ranks_of_a_node()));
+  const int threads = std::max<int>(1, resolve_threads(config, options.threads) /
+                                           static_cast<int>(config.solver.max_ranks_of_a_node()));
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
   const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
@@ -162,7 +162,7 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   if (!config.data.test_source.empty())
     files += check_data_file(config, model, "test data", config.data.test_source,
                              data::Split::kEval, reasons);
-  const MemoryOfRun memory = memory_of_run(config, options, model, threads);
+  const MemoryOfRun memory = memory_of_run(config, model, threads);
   std::string text = layer_table(model) + "\n" + memory_text(memory, memory_of_rows, reasons) +
                      "\nfiles\n" + files;
   for (const std::string& warning : path_warnings(config)) text += "  " + warning + "\n";
@@ -198,7 +198,7 @@ std::string plan_report(const config::TrainConfig& config, const Options& option
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
   const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
-  const int threads = resolve_threads(config, options);
+  const int threads = resolve_threads(config, options.threads);
   Model model(
       config, resolve_seed(config), threads,
       ranks_for_report(config, placements,

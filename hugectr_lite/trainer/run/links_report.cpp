@@ -3,7 +3,7 @@
 #include "hugectr_lite/comm/peer_links.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 
 namespace hlite::trainer {
 
@@ -20,9 +20,7 @@ std::string links_report(const config::TrainConfig& config, const Options& optio
   constexpr int64_t kCopied = int64_t{16} << 20;
   if (options.device.value_or(config.solver.device) == config::DeviceChoice::kCpu)
     raise<ConfigError>("--links: expected GPUs, found device cpu");
-  Options on_gpus = options;
-  on_gpus.device = config::DeviceChoice::kCuda;
-  const cuda::Backend& gpu = *choose_device(config, on_gpus);
+  const cuda::Backend& gpu = *choose_device(config, config::DeviceChoice::kCuda);
   std::vector<int> devices;
   for (const auto& row : config.solver.gpu) devices.insert(devices.end(), row.begin(), row.end());
   comm::PeerLinks links(gpu, devices);

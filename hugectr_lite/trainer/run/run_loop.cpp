@@ -10,7 +10,7 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
 
 namespace hlite::trainer {
@@ -31,7 +31,7 @@ void announce(Trainer& trainer, bool keeps_model) {
         config.resolve(config.data.source), run.source->samples(), config.solver.batchsize,
         std::max<int64_t>(0, run.last_iteration - run.iteration),
         ranks > 1 ? fmt::format("{} ranks x ", ranks) : "", run.pool.threads(), run.seed));
-  if (const std::string text = processors_warning(config, run.options); !text.empty())
+  if (const std::string text = processors_warning(config, run.options.threads); !text.empty())
     log::warning("{}", text);
   if (run.outputs && run.outputs->takes_snapshots(run.iteration, run.last_iteration))
     static_cast<void>(run.outputs->snapshot(""));  // claims their place now

@@ -17,8 +17,8 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/trainer/evaluation/prediction_files.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
-#include "hugectr_lite/trainer/run/resources.h"
 
 namespace hlite::trainer {
 

@@ -12,8 +12,8 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/model/placements.h"
-#include "hugectr_lite/trainer/run/resources.h"
-#include "hugectr_lite/trainer/run/row_memory.h"
+#include "hugectr_lite/trainer/model/resources.h"
+#include "hugectr_lite/trainer/model/row_memory.h"
 #include "hugectr_lite/trainer/run/run_identity.h"
 #include "hugectr_lite/trainer/run/trainer.h"
 
@@ -88,7 +88,7 @@ int train_rank(const config::TrainConfig& config, const Options& options, RankOp
 }  // namespace
 
 int run_training(const config::TrainConfig& config, const Options& options) {
-  return run_training(config, options, choose_device(config, options));
+  return run_training(config, options, choose_device(config, options.device));
 }
 
 int run_training(const config::TrainConfig& config, const Options& options,
@@ -100,7 +100,7 @@ int run_training(const config::TrainConfig& config, const Options& options,
   const InterruptGuard interrupts;
   const BrokenPipeGuard pipes;
   const int threads =
-      std::max(1, resolve_threads(config, options) / static_cast<int>(ranks.size()));
+      std::max(1, resolve_threads(config, options.threads) / static_cast<int>(ranks.size()));
   // Made once for all ranks of this process. When one process of several fails here, the others
   // learn of it.
   std::vector<LayerPlacement> placements;
@@ -110,7 +110,8 @@ int run_training(const config::TrainConfig& config, const Options& options,
     const comm::RankContext first{.rank = ranks[0]->rank(), .topology = topology};
     memory =
         require_memory({.config = config,
-                        .options = options,
+                        .without_data = options.without_data,
+                        .save = options.save,
                         .placements = placements,
                         .threads = threads,
                         .gpu = current_gpu(config, gpu, first),

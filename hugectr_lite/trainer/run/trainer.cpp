@@ -16,13 +16,13 @@
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/model/non_finite_search.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "hugectr_lite/trainer/report/html_report.h"
 #include "hugectr_lite/trainer/report/metrics_file.h"
 #include "hugectr_lite/trainer/report/mllog_file.h"
 #include "hugectr_lite/trainer/report/tensorboard_file.h"
 #include "hugectr_lite/trainer/run/links_report.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
-#include "hugectr_lite/trainer/run/resources.h"
 #include "hugectr_lite/trainer/run/training_data.h"
 
 namespace hlite::trainer {
@@ -32,11 +32,14 @@ RankOptions one_rank(const config::TrainConfig& config, const Options& options) 
     raise<ConfigError>("solver.gpu: expected one rank, found {}", config.solver.ranks());
   // Before the result is begun: where an initializer of an aggregate throws, GCC 12 destroys the
   // members before it twice.
-  const int threads = resolve_threads(config, options);
-  const cuda::Backend* const gpu = choose_device(config, options);
+  const int threads = resolve_threads(config, options.threads);
+  const cuda::Backend* const gpu = choose_device(config, options.device);
   if (gpu) gpu->use_device(config.solver.gpu[0][0]);
-  RowMemoryDecision memory =
-      require_memory({.config = config, .options = options, .threads = threads, .gpu = gpu});
+  RowMemoryDecision memory = require_memory({.config = config,
+                                             .without_data = options.without_data,
+                                             .save = options.save,
+                                             .threads = threads,
+                                             .gpu = gpu});
   return {.memory = std::move(memory), .threads = threads, .gpu = gpu};
 }
 

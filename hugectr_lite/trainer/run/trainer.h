@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "hugectr_lite/trainer/model/row_memory.h"
 #include "hugectr_lite/trainer/run/evaluations.h"
 #include "hugectr_lite/trainer/run/followed_files.h"
-#include "hugectr_lite/trainer/run/row_memory.h"
 #include "hugectr_lite/trainer/run/saver.h"
 
 namespace hlite::trainer {

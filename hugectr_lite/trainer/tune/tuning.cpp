@@ -16,8 +16,8 @@
 #include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "hugectr_lite/trainer/run/metric_watch.h"
-#include "hugectr_lite/trainer/run/resources.h"
 #include "hugectr_lite/trainer/run/session.h"
 #include "hugectr_lite/trainer/tune/search_space.h"
 

@@ -7,7 +7,7 @@
 
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/model/placements.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "tests/support/catch.h"
 #include "tests/support/small_config.h"
 

@@ -5,7 +5,7 @@
 
 #include "hugectr_lite/trainer/evaluation/gpu_evaluation.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"

@@ -8,7 +8,7 @@
 
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/model/placements.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "tests/support/errors.h"
 #include "tests/support/sanitized.h"
 #include "tests/trainer/run/gpu_runs.h"

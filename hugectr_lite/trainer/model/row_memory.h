@@ -10,7 +10,6 @@
 
 #include "hugectr_lite/core/disk_folder.h"
 #include "hugectr_lite/trainer/model/model.h"
-#include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::trainer {
 
@@ -23,7 +22,8 @@ struct RowMemoryDecision {
 // the others.
 struct RowMemorySetup {
   const config::TrainConfig& config;
-  const Options& options;
+  bool without_data = false;  // the config's files are not opened
+  std::string save = {};      // --save, beside which rows may lie
   std::vector<LayerPlacement> placements = {};
   int threads = 1;                     // per rank
   const cuda::Backend* gpu = nullptr;  // for the current device; null: the CPU

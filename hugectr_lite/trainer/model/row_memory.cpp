@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/run/row_memory.h"
+#include "hugectr_lite/trainer/model/row_memory.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,8 +13,8 @@
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/model/key_statistics.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/memory_report.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
+#include "hugectr_lite/trainer/model/run_memory.h"
 
 namespace hlite::trainer {
 namespace {
@@ -40,7 +40,8 @@ Model model_for(const RowMemorySetup& s, const RowTiers& tiers) {
 }
 
 MemoryOfRun run_of(const RowMemorySetup& s, const Model& model) {
-  return memory_of_run(s.config, s.options, model, s.threads);
+  if (s.without_data) return {.config = s.config, .model = model, .threads = s.threads};
+  return memory_of_run(s.config, model, s.threads);
 }
 
 // The least of all processes' numbers, number by number. Collective if there are other processes.
@@ -71,7 +72,7 @@ std::vector<std::string> folder_paths(const RowMemorySetup& s) {
   const config::SolverConfig& solver = s.config.solver;
   if (solver.snapshot > 0 && !solver.snapshot_prefix.empty())
     add(parent(s.config.resolve(solver.snapshot_prefix, PathUse::kOutput)));
-  if (!s.options.save.empty()) add(parent(s.options.save));
+  if (!s.save.empty()) add(parent(s.save));
   if (const char* const temporary = std::getenv("TMPDIR"); temporary && *temporary)
     add(temporary);
   else
@@ -261,7 +262,7 @@ RowMemoryDecision decide_row_memory(const RowMemorySetup& s, const AvailableMemo
   const auto& wanted = s.config.solver.embedding_memory;
   RowMemoryDecision decision;
   if (!wanted) return decision;
-  if (!s.options.without_data) decision.tiers.keys = expected_keys(s.config);
+  if (!s.without_data) decision.tiers.keys = expected_keys(s.config);
   if (!wanted->automatic) {
     if (wanted->disk.empty()) return decision;
     const Model model = model_for(s, decision.tiers);

@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 
 #include <unistd.h>
 
@@ -46,8 +46,9 @@ static int highest_gpu(const config::SolverConfig& solver) {
   return highest;
 }
 
-const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
-  const config::DeviceChoice device = options.device.value_or(config.solver.device);
+const cuda::Backend* choose_device(const config::TrainConfig& config,
+                                   std::optional<config::DeviceChoice> wanted) {
+  const config::DeviceChoice device = wanted.value_or(config.solver.device);
   if (device == config::DeviceChoice::kCpu) return nullptr;
   if (config.solver.ranks() > 1) comm::set_driver_for_ranks();
   const auto plugin = cuda::CudaPlugin::load();
@@ -84,8 +85,8 @@ uint64_t resolve_seed(const config::TrainConfig& config) {
   return config.solver.seed != 0 ? config.solver.seed : random_word();
 }
 
-int resolve_threads(const config::TrainConfig& config, const Options& options) {
-  if (options.threads > 0) return options.threads;
+int resolve_threads(const config::TrainConfig& config, int threads) {
+  if (threads > 0) return threads;
   return config.solver.threads > 0 ? config.solver.threads : available_threads();
 }
 
@@ -103,8 +104,8 @@ std::string processors_warning(int threads, int allowed, int processes, int all)
   return {};
 }
 
-std::string processors_warning(const config::TrainConfig& config, const Options& options) {
-  return processors_warning(resolve_threads(config, options), available_threads(),
+std::string processors_warning(const config::TrainConfig& config, int threads) {
+  return processors_warning(resolve_threads(config, threads), available_threads(),
                             comm::under_mpirun() ? comm::processes_here() : 0,
                             static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }

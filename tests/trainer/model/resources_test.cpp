@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
 
 #include <cstdlib>
 

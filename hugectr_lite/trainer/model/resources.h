@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/backend.h"
 #include "hugectr_lite/trainer/model/model.h"
-#include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::trainer {
 
@@ -16,10 +16,11 @@ namespace hlite::trainer {
 std::string needs_cpu(const config::TrainConfig& config);
 // The number of the GPU that a rank trains on.
 int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank);
-// The GPU to train on, or null for the CPU: as --device or else solver.device says; "auto" takes a
+// The GPU to train on, or null for the CPU: as `device` (--device) or else solver.device says; "auto" takes a
 // GPU where there is one that can train the config. Throws DeviceError when the device that was
 // asked for is not there or cannot train it.
-const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options);
+const cuda::Backend* choose_device(const config::TrainConfig& config,
+                                   std::optional<config::DeviceChoice> device);
 // Returns the backend of a GPU that is not here: a model made with it has a GPU's sizes, its
 // workspaces estimated. Nothing else in it can be called.
 const cuda::Backend& absent_gpu();
@@ -31,13 +32,13 @@ int64_t ranks_here(const config::SolverConfig& solver);
 uint64_t resolve_seed(const config::TrainConfig& config);
 // A number from the system, below 2^63.
 uint64_t random_word();
-// Threads of a run: --threads, else solver.threads, else all that this process may use.
-int resolve_threads(const config::TrainConfig& config, const Options& options);
+// Threads of a run: `threads` (--threads) if it is not 0, else solver.threads, else all that this process may use.
+int resolve_threads(const config::TrainConfig& config, int threads);
 // Says what is wrong with running `threads` in a process that may use `allowed` processors, of
 // `all` that the machine has for `processes` under mpirun (0: not under it); empty: nothing.
 std::string processors_warning(int threads, int allowed, int processes, int all);
 // The same of this process.
-std::string processors_warning(const config::TrainConfig& config, const Options& options);
+std::string processors_warning(const config::TrainConfig& config, int threads);
 
 // Says what a model in 16 bits on the CPU computes in, and what is gained by that here; empty for
 // others.

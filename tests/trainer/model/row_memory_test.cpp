@@ -1,12 +1,12 @@
 // Decisions of "embedding_memory": "auto" for several machines, and warnings about folders.
-#include "hugectr_lite/trainer/run/row_memory.h"
+#include "hugectr_lite/trainer/model/row_memory.h"
 
 #include <filesystem>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
-#include "hugectr_lite/trainer/run/memory_report.h"
-#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/model/resources.h"
+#include "hugectr_lite/trainer/model/run_memory.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
@@ -36,7 +36,6 @@ DiskFolder disk(double gigabytes, FolderKind kind = FolderKind::kLocal) {
 struct Machine {
   SmallRun run;
   std::unique_ptr<config::TrainConfig> config;
-  trainer::Options options;
   const cuda::Backend* gpu = nullptr;
   std::vector<trainer::LayerPlacement> placements;
 
@@ -50,11 +49,7 @@ struct Machine {
     return {.topology = std::make_shared<comm::Topology>(trainer::topology_of(config->solver))};
   }
   [[nodiscard]] trainer::RowMemorySetup setup() const {
-    return {.config = *config,
-            .options = options,
-            .placements = placements,
-            .gpu = gpu,
-            .ranks = ranks()};
+    return {.config = *config, .placements = placements, .gpu = gpu, .ranks = ranks()};
   }
   [[nodiscard]] RowMemoryDecision decide(const AvailableMemory& available) const {
     return trainer::decide_row_memory(setup(), available);
@@ -87,7 +82,7 @@ TEST_CASE(
     INFO(ranks);
     const Machine machine({gpu(ranks), "solver.embedding_memory="});
     const Model model = machine.model({});
-    const auto run = trainer::memory_of_run(*machine.config, machine.options, model, 1);
+    const auto run = trainer::memory_of_run(*machine.config, model, 1);
     const int64_t needed = host_bytes_here(run);
     CHECK(needed > 960'000'000);
     CHECK(needed < 1'300'000'000);
@@ -101,7 +96,7 @@ TEST_CASE(
                          "layers.emb.sparse_embedding_hparam.slot_size_array=[40,5,300]",
                          "layers.data.slot_size_array=[40,5,300]"});
   const Model model = batches.model({});
-  const auto run = trainer::memory_of_run(*batches.config, batches.options, model, 1);
+  const auto run = trainer::memory_of_run(*batches.config, model, 1);
   check_contains(host_shortage(run, 500'000'000), {"a smaller solver.batchsize"});
 }
 
@@ -228,9 +223,10 @@ TEST_CASE("auto on a GPU: a disk under the memory of the host, for one GPU witho
 }
 
 TEST_CASE("this machine has memory, and folders for rows") {
-  Machine machine({"solver.snapshot=10", "solver.snapshot_prefix=/tmp/snapshots/x"});
-  machine.options.save = machine.run / "saved";
-  const AvailableMemory available = trainer::available_memory(machine.setup());
+  const Machine machine({"solver.snapshot=10", "solver.snapshot_prefix=/tmp/snapshots/x"});
+  trainer::RowMemorySetup setup = machine.setup();
+  setup.save = machine.run / "saved";
+  const AvailableMemory available = trainer::available_memory(setup);
   CHECK(available.host_bytes > 0);
   REQUIRE(available.folders.size() >= 3);
   CHECK(available.folders[0].path == "/tmp/snapshots");
