@@ -43,9 +43,8 @@ struct RunContext {
   PinnedBlocks pinned = {};                        // its memory
   RunRecords records = {};
   // Iterations done, those before a resume counted; of these, those on other data, which this run's
-  // continue (--grow), and those of other runs; after which the config ends. Samples trained on.
-  int64_t iteration = 0, earlier_iterations = 0, first_iteration = 0, last_iteration = 0,
-          samples = 0;
+  // continue (--grow); after which the config ends. Samples trained on.
+  int64_t iteration = 0, earlier_iterations = 0, last_iteration = 0, samples = 0;
 
   // Work of the CPU.
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool}; }

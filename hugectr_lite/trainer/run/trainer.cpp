@@ -155,7 +155,6 @@ void Trainer::start() {
   if (run_.source) run_.pinned = PinnedBlocks(run_.model->gpu(), run_.source->memory());
   evaluations_.allocate();
   restore();
-  run_.first_iteration = run_.iteration;
   counts_.begin();
   vocabularies_.begin();
   const auto weights = weights_of(*run_.model), states = states_of(*run_.model);  // collective

@@ -7,6 +7,7 @@
 namespace hlite::trainer {
 
 void TrainingCounts::begin() {
+  first_iteration_ = run_.iteration;
   outside_ = moved();
   if (run_.options.report.empty()) return;
   Model& model = *run_.model;

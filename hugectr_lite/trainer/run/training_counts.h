@@ -45,9 +45,10 @@ class TrainingCounts {
   [[nodiscard]] Moved moved() const;
   void add_outside(const Moved& before);
   [[nodiscard]] std::vector<embedding::RowCacheCounts> rows_in_training() const;
-  [[nodiscard]] int64_t iterations() const { return run_.iteration - run_.first_iteration; }
+  [[nodiscard]] int64_t iterations() const { return run_.iteration - first_iteration_; }
 
   RunContext& run_;
+  int64_t first_iteration_ = 0;       // done when counting began
   Moved outside_;                     // of training, also before begin()
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
 };
