@@ -21,6 +21,7 @@ constexpr TypeName kTypes[] = {
     {"AdamW", "adamw_hparam", OptimizerType::kAdamW},
     {"AdaGrad", "adagrad_hparam", OptimizerType::kAdaGrad},
     {"RowWiseAdaGrad", "row_wise_adagrad_hparam", OptimizerType::kRowWiseAdaGrad},
+    {"RowWiseAdam", "row_wise_adam_hparam", OptimizerType::kRowWiseAdam},
     {"Ftrl", "ftrl_hparam", OptimizerType::kFtrl},
 };
 
@@ -111,6 +112,7 @@ void declare_rule(Block& s, OptimizerConfig& optimizer) {
       break;
     case OptimizerType::kAdam:
     case OptimizerType::kAdamW:
+    case OptimizerType::kRowWiseAdam:
       s.number("beta1", &rule.beta1, kDecayRate,
                "Exponential decay rate of the first moment, the mean of gradients.");
       s.number("beta2", &rule.beta2, kDecayRate,
@@ -163,8 +165,10 @@ void declare(Block& s, OptimizerConfig& optimizer) {
   s.choice("type", &chosen, types,
            "The optimizer. Its hyper-parameters are in the object named after it. `RowWiseAdaGrad` "
            "(an extension) keeps one float for each row of a table: the sum of the mean squares of "
-           "its gradients. The weights of the network, which have no rows, it updates as `AdaGrad` "
-           "does. `AdamW` (an extension) is Adam with decoupled weight decay.",
+           "its gradients. `RowWiseAdam` (an extension) is Adam with one second moment for each "
+           "row: of the mean square of its gradient. The weights of the network, which have no "
+           "rows, they update as `AdaGrad` and `Adam` do. `AdamW` (an extension) is Adam with "
+           "decoupled weight decay.",
            kRequired);
   s.choice("update_type", &optimizer.update_type,
            {{"Local", UpdateType::kLocal},

@@ -16,6 +16,7 @@ enum class OptimizerType {
   kAdamW,
   kAdaGrad,
   kRowWiseAdaGrad,
+  kRowWiseAdam,
   kFtrl
 };
 enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
@@ -23,11 +24,11 @@ enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
 // An optimizer and its hyper-parameters; what they do: optimizer/update_rules.h.
 struct UpdateRule {
   OptimizerType type = OptimizerType::kSgd;
-  double momentum = 0;                        // Momentum, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;          // Adam, AdamW
-  double epsilon = 1e-8;                      // Adam, AdamW, both AdaGrads
-  bool corrected_epsilon = false;             // (ours) Adam: beside the bias-corrected sqrt(v)
-  double initial_accumulator = 0;             // both AdaGrads
+  double momentum = 0;                // Momentum, Nesterov
+  double beta1 = 0.9, beta2 = 0.999;  // all three Adams
+  double epsilon = 1e-8;              // all three Adams, both AdaGrads
+  bool corrected_epsilon = false;     // (ours) both Adams: beside the bias-corrected sqrt(v)
+  double initial_accumulator = 0;     // both AdaGrads
   double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
   double weight_decay = 0;                    // (ours) SGD, AdamW
 };

@@ -11,6 +11,9 @@
 //   AdaGrad    v += g^2                                  w -= lr g / (sqrt(v) + eps)
 //   RowWiseAdaGrad, of a table's row of V weights, which keeps one float v:
 //              v += sum over the row of g^2 / V          w -= lr g / (sqrt(v) + eps)
+//   RowWiseAdam, of such a row, is Adam with one float v:
+//              v = b2 v + (1-b2) sum over the row of g^2 / V; the rest is Adam's.
+//              With corrected_epsilon it is FBGEMM's PARTIAL_ROWWISE_ADAM, without weight decay
 //   Ftrl       n' = n + g^2, z += g - (sqrt(n') - sqrt(n)) w / lr
 //              w = |z| <= lambda1 ? 0 : (sign(z) lambda1 - z) / ((beta + sqrt(n')) / lr + lambda2)
 //
@@ -64,6 +67,8 @@ HLITE_HD constexpr StatesOf states_of(OptimizerType type) {
     case OptimizerType::kAdam:
     case OptimizerType::kAdamW:
       return {{{"m"}, {"v"}}};
+    case OptimizerType::kRowWiseAdam:
+      return {{{"m"}, {"v", true}}};
     case OptimizerType::kFtrl:
       return {{{"n"}, {"z"}}};
   }
@@ -92,7 +97,8 @@ HLITE_HD constexpr int64_t state_width(OptimizerType type, int index, int64_t wi
 }
 
 HLITE_HD constexpr bool is_adam(OptimizerType type) {
-  return type == OptimizerType::kAdam || type == OptimizerType::kAdamW;
+  return type == OptimizerType::kAdam || type == OptimizerType::kAdamW ||
+         type == OptimizerType::kRowWiseAdam;
 }
 HLITE_HD constexpr bool is_ada_grad(OptimizerType type) {
   return type == OptimizerType::kAdaGrad || type == OptimizerType::kRowWiseAdaGrad;
@@ -215,6 +221,8 @@ decltype(auto) with_rule_type(OptimizerType type, Body&& body) {
       return body.template operator()<OptimizerType::kAdaGrad>();
     case OptimizerType::kRowWiseAdaGrad:
       return body.template operator()<OptimizerType::kRowWiseAdaGrad>();
+    case OptimizerType::kRowWiseAdam:
+      return body.template operator()<OptimizerType::kRowWiseAdam>();
     case OptimizerType::kFtrl:
       break;
   }

@@ -132,7 +132,7 @@ const std::vector<BrokenConfig> kRows = {
 
   // Optimizer.
   {"optimizer type missing", "    \"type\": \"SGD\",\n", "", "optimizer", {"missing key \"type\""}, "\"optimizer\""},
-  {"optimizer type", "\"SGD\"", "\"RMSProp\"", "optimizer.type", {"expected one of \"SGD\", \"MomentumSGD\", \"Nesterov\", \"Adam\", \"AdamW\", \"AdaGrad\", \"RowWiseAdaGrad\", \"Ftrl\", found \"RMSProp\""}},
+  {"optimizer type", "\"SGD\"", "\"RMSProp\"", "optimizer.type", {"expected one of \"SGD\", \"MomentumSGD\", \"Nesterov\", \"Adam\", \"AdamW\", \"AdaGrad\", \"RowWiseAdaGrad\", \"RowWiseAdam\", \"Ftrl\", found \"RMSProp\""}},
   {"update_type", "\"Local\"", "\"Lazy\"", "optimizer.update_type", {"expected one of \"Local\", \"Global\", \"LazyGlobal\", found \"Lazy\""}},
   {"both update types", "--set", "optimizer.global_update=false", "optimizer.global_update", {"expected update_type or global_update, found both"}},
   {"hparam of another type", "--set", "optimizer.adam_hparam={}", "optimizer.adam_hparam", {"expected only sgd_hparam with type \"SGD\", found adam_hparam"}},
@@ -172,6 +172,8 @@ const std::vector<BrokenConfig> kRows = {
   {"RowWiseAdaGrad without a rate", "--set", "optimizer={\"type\": \"RowWiseAdaGrad\", \"row_wise_adagrad_hparam\": {}}", "optimizer.row_wise_adagrad_hparam", {"missing key \"learning_rate\""}},
   {"RowWiseAdaGrad epsilon of 0", "--set", "optimizer={\"type\": \"RowWiseAdaGrad\", \"row_wise_adagrad_hparam\": {\"learning_rate\": 1, \"epsilon\": 0}}", "optimizer.row_wise_adagrad_hparam.epsilon", {"expected a number > 0, found 0"}},
   {"RowWiseAdaGrad accumulator negative", "--set", "optimizer={\"type\": \"RowWiseAdaGrad\", \"row_wise_adagrad_hparam\": {\"learning_rate\": 1, \"initial_accumulator\": -1}}", "optimizer.row_wise_adagrad_hparam.initial_accumulator", {"expected a number >= 0, found -1"}},
+  {"RowWiseAdam with Adam's block", "--set", "optimizer={\"type\": \"RowWiseAdam\", \"adam_hparam\": {\"learning_rate\": 1}}", "optimizer.adam_hparam", {"expected only row_wise_adam_hparam with type \"RowWiseAdam\", found adam_hparam"}},
+  {"RowWiseAdam without a rate", "--set", "optimizer={\"type\": \"RowWiseAdam\", \"row_wise_adam_hparam\": {\"alpha\": 1}}", "optimizer.row_wise_adam_hparam", {"missing key \"learning_rate\""}},
   {"both RowWiseAdaGrad names", "--set", "optimizer={\"type\": \"RowWiseAdaGrad\", \"row_wise_adagrad_hparam\": {\"learning_rate\": 1, \"initial_accumulator\": 0, \"initial_accu_value\": 0}}", "optimizer.row_wise_adagrad_hparam.initial_accu_value", {"expected initial_accumulator or initial_accu_value, found both"}},
   {"Ftrl without lambda1", "--set", "optimizer={\"type\": \"Ftrl\", \"ftrl_hparam\": {\"learning_rate\": 1, \"beta\": 1, \"lambda2\": 0}}", "optimizer.ftrl_hparam", {"missing key \"lambda1\""}},
   {"Ftrl beta negative", "--set", "optimizer={\"type\": \"Ftrl\", \"ftrl_hparam\": {\"learning_rate\": 1, \"beta\": -1, \"lambda1\": 0, \"lambda2\": 0}}", "optimizer.ftrl_hparam.beta", {"expected a number >= 0, found -1"}},

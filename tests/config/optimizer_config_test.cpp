@@ -70,6 +70,13 @@ TEST_CASE("The optimizer block of each type") {
   CHECK(o.rule.type == OptimizerType::kRowWiseAdaGrad);
   CHECK(o.rule.epsilon == 0.5);
   CHECK(o.rule.initial_accumulator == 0.75);
+  o = optimizer(R"({"type": "RowWiseAdam", "row_wise_adam_hparam":
+    {"learning_rate": 1, "beta1": 0.5, "beta2": 0.75, "epsilon": 0.25, "corrected_epsilon": true}})");
+  CHECK(o.rule.type == OptimizerType::kRowWiseAdam);
+  CHECK(o.rule.beta1 == 0.5);
+  CHECK(o.rule.beta2 == 0.75);
+  CHECK(o.rule.epsilon == 0.25);
+  CHECK(o.rule.corrected_epsilon);
   o = optimizer(R"({"type": "Ftrl", "ftrl_hparam":
     {"learning_rate": 0.5, "beta": 0.9, "lambda1": 0.125, "lambda2": 2}})");
   CHECK(o.rule.type == OptimizerType::kFtrl);

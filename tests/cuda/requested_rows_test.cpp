@@ -87,7 +87,7 @@ TEST_CASE("replicated rows take a step if they were looked up, unless the run is
           "[gpu]") {
   constexpr int64_t kMovedRows = 3;
   for (const OpDevice& on : op_devices<float>())
-    for (const optimizer::UpdateRule& rule : {all_rules()[5], all_rules()[7]})
+    for (const optimizer::UpdateRule& rule : {all_rules()[5], all_rules()[7], all_rules()[10]})
       for (const int64_t width : {1, 5, 16, 128, 264})
         for (const bool marks : {false, true})
           for (const int32_t capacity_exceeded : {0, 1}) {
@@ -96,10 +96,11 @@ TEST_CASE("replicated rows take a step if they were looked up, unless the run is
                            << capacity_exceeded);
             const auto start = random_values(kMovedRows * width, 1),
                        g = random_values(kMovedRows * width, 2);
-            const int64_t state_width = optimizer::state_width(rule.type, 0, width);
-            DeviceTensor<float> w(on, start),
-                sums(on, std::vector<float>(static_cast<size_t>(kMovedRows * state_width),
-                                            optimizer::initial_state(rule)));
+            const auto initial = [&](int state) {
+              const int64_t n = kMovedRows * optimizer::state_width(rule.type, state, width);
+              return std::vector<float>(static_cast<size_t>(n), optimizer::initial_state(rule));
+            };
+            DeviceTensor<float> w(on, start), first(on, initial(0)), second(on, initial(1));
             const DeviceTensor<float> gradients(on, g), touched(on, {1, 0, 1}), rate(on, {0.5f}),
                 inverse(on, {0.25f});
             const DeviceTensor<int64_t> step(on, {1});
@@ -112,7 +113,8 @@ TEST_CASE("replicated rows take a step if they were looked up, unless the run is
                  .gradients = gradients.data(),
                  .touched = marks ? touched.data() : nullptr,
                  .rows = {.w = w.view(kMovedRows, width),
-                          .state0 = sums.view(kMovedRows, state_width)},
+                          .state0 = first.view(kMovedRows, first.size() / kMovedRows),
+                          .state1 = second.view(kMovedRows, second.size() / kMovedRows)},
                  .scale = {.inverse = inverse.data(), .capacity_exceeded = flag.data()}});
             RuleOracle want(rule, start, width);
             for (size_t row = 0; row < kMovedRows; ++row) {
@@ -123,7 +125,9 @@ TEST_CASE("replicated rows take a step if they were looked up, unless the run is
                 want.step_row(0.5, 1, row, of_row);
             }
             check_close(w.host(), want.w, {.absolute = 1e-6, .relative = 1e-6}, "w");
-            check_close(sums.host(), want.a, {.absolute = 1e-6, .relative = 1e-6}, "state");
+            check_close(first.host(), want.a, {.absolute = 1e-6, .relative = 1e-6}, "state0");
+            if (optimizer::state_count(rule.type) > 1)
+              check_close(second.host(), want.b, {.absolute = 1e-6, .relative = 1e-6}, "state1");
           }
 }
 

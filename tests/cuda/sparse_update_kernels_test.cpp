@@ -173,7 +173,7 @@ TEST_CASE("the sparse update of a GPU takes odd tables, widths and batches", "[g
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
-    for (const UpdateRule& rule : {all_rules()[4], all_rules()[7]}) {
+    for (const UpdateRule& rule : {all_rules()[4], all_rules()[7], all_rules()[10]}) {
       for (const auto& rows : table_sizes())
         for (const int64_t width : {1, 4, 33, 128})
           for (const int64_t batch : {0, 1, 13, 64, 67})
@@ -297,7 +297,9 @@ TEST_CASE("a row-wise rule takes wide rows that cross tiles", "[gpu]") {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const int64_t width : {33, 132})
-      check_against_oracle<float>(device, {{2, 90}, width, 3000}, {all_rules()[7]});
+      for (const size_t rule : {7, 10, 11})
+        for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
+          check_against_oracle<float>(device, {{2, 90}, width, 3000}, {all_rules()[rule], type});
   }
 }
 
@@ -321,9 +323,9 @@ TEST_CASE("atomic_update adds every lookup's gradient", "[gpu]") {
 TEST_CASE("sparse update kernels give the same bits in any order of threads") {
   const OnDevice device(emulated_cuda());
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
-    for (const How& how :
-         {How{all_rules()[3]}, How{all_rules()[3], UpdateType::kGlobal}, How{all_rules()[7]}}) {
-      const int64_t width = how.rule.type == OptimizerType::kRowWiseAdaGrad ? 140 : 12;
+    for (const How& how : {How{all_rules()[3]}, How{all_rules()[3], UpdateType::kGlobal},
+                           How{all_rules()[7]}, How{all_rules()[10], UpdateType::kGlobal}}) {
+      const int64_t width = optimizer::is_row_wise(how.rule.type) ? 140 : 12;
       const LookupCase x({300, 1, 5}, width, 200, {2, 1, 3}, combiner);
       const TrainedTables want = train<bf16>(device, x, how);
       for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {

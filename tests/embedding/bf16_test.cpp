@@ -70,7 +70,8 @@ TEST_CASE("lookup_forward in bf16 is that in float, rounded", "[threads]") {
 
 TEST_CASE("SparseUpdate takes gradients in bf16 as the floats that they are", "[threads]") {
   for (const LookupCase& x : cases())
-    for (const optimizer::UpdateRule& rule : {all_rules()[0], all_rules()[4], all_rules()[7]}) {
+    for (const optimizer::UpdateRule& rule :
+         {all_rules()[0], all_rules()[4], all_rules()[7], all_rules()[10]}) {
       INFO("width " << x.layout.width << ", batch " << x.batch);
       const auto dout = rounded<bf16>(x.dout);
       CHECK(same_values(update<bf16>(x, dout, rule), update<float>(x, widened(dout), rule)));

@@ -112,7 +112,7 @@ TEST_CASE("SparseUpdate equals a dense update, for every rule and update type", 
 
 TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batches",
           "[no-tsan][threads]") {
-  for (const UpdateRule& rule : {test::all_rules()[4], test::all_rules()[7]})
+  for (const UpdateRule& rule : {test::all_rules()[4], test::all_rules()[7], test::all_rules()[10]})
     for (const auto& rows : test::table_sizes())
       for (const int64_t width : {1, 3, 8, 16, 32, 33, 64, 128})
         for (const int64_t batch : {0, 1, 7, 211})

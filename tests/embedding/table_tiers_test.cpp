@@ -35,6 +35,8 @@ int64_t record_of(optimizer::OptimizerType type, FloatType precision) {
       return kTierWidth * (weight + 4);
     case optimizer::OptimizerType::kRowWiseAdaGrad:
       return kTierWidth * weight + 4;
+    case optimizer::OptimizerType::kRowWiseAdam:
+      return kTierWidth * (weight + 4) + 4;
     case optimizer::OptimizerType::kAdam:
       return kTierWidth * (weight + 8);
     default:
@@ -61,7 +63,7 @@ TEST_CASE(
   using optimizer::OptimizerType;
   const test::TemporaryDirectory folder;
   for (const auto type : {OptimizerType::kAdaGrad, OptimizerType::kRowWiseAdaGrad,
-                          OptimizerType::kAdam, OptimizerType::kSgd})
+                          OptimizerType::kRowWiseAdam, OptimizerType::kAdam, OptimizerType::kSgd})
     for (const auto precision : {FloatType::kFloat, FloatType::kBf16}) {
       const TablesSpec spec = tiers_spec(type, precision);
       constexpr int64_t kRows = 1000 + 9973, kMin = 2 * kTierBatch * 2;

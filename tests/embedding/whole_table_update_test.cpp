@@ -110,7 +110,8 @@ TEST_CASE("whole gradients are the sums of each row, anew in each iteration", "[
 }
 
 TEST_CASE("a whole table takes the rule's step in every row, of clipped gradients", "[threads]") {
-  const auto rule = GENERATE(0, 1) == 0 ? kWholeRule : test::all_rules()[7];
+  const size_t kind = GENERATE(0, 7, 10);
+  const auto rule = kind == 0 ? kWholeRule : test::all_rules()[kind];
   WholeTables t(rule);
   test::RuleOracle oracle(rule, t.floats(t.whole.weights), kWholeWidth);
   for (const double clip : {1.0, 0.5, 1.0}) {

@@ -82,6 +82,7 @@ inline std::string local_optimizer(const std::string& type, const std::string& h
 inline const Changes kRules = {
     local_optimizer("SGD", R"("sgd_hparam":{"learning_rate":0.1})"),
     local_optimizer("RowWiseAdaGrad", R"("row_wise_adagrad_hparam":{"learning_rate":0.05})"),
+    local_optimizer("RowWiseAdam", R"("row_wise_adam_hparam":{"learning_rate":0.01})"),
     local_optimizer(
         "Adam",
         R"("adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8})")};

@@ -47,6 +47,7 @@ TEST_CASE("hashed tables hold the trained rows of a full table") {
       {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
        R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
        R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+       R"({"type":"RowWiseAdam","update_type":"Local","row_wise_adam_hparam":{"learning_rate":0.01,"epsilon":1e-7}})",
        R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
        R"({"type":"Ftrl","update_type":"Local","ftrl_hparam":{"learning_rate":0.1,"beta":0.001,"lambda1":1e-5,"lambda2":1e-3}})"}) {
     INFO(optimizer);
@@ -98,7 +99,8 @@ TEST_CASE("a checkpoint of hashed tables resumes on any ranks", "[slow]") {
       GENERATE(
           as<std::string>{},
           R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
-          R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})");
+          R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+          R"({"type":"RowWiseAdam","update_type":"Local","row_wise_adam_hparam":{"learning_rate":0.01,"epsilon":1e-7}})");
   INFO(rule);
   for (const char* type : kTypes) {
     const std::vector<std::string> base = {
@@ -180,6 +182,7 @@ TEST_CASE("hashed tables of a GPU are those of the CPU, also across a resume", "
       const char* optimizer :
       {R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
        R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+       R"({"type":"RowWiseAdam","update_type":"Local","row_wise_adam_hparam":{"learning_rate":0.01,"epsilon":1e-7}})",
        R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
     INFO(optimizer);
     const auto go = [&](bool on_gpu, std::vector<std::string> arguments, const char* iterations) {

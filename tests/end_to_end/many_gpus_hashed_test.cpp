@@ -100,6 +100,8 @@ TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by r
           R"("initial_accumulator":0.1}})",
           R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":)"
           R"({"learning_rate":0.05,"initial_accumulator":0.1}})",
+          R"({"type":"RowWiseAdam","update_type":"Local","row_wise_adam_hparam":)"
+          R"({"learning_rate":0.01,"epsilon":1e-7}})",
           R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,)"
           R"("beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
       INFO(type << " " << optimizer);

@@ -65,7 +65,9 @@ TEST_CASE("every optimizer on several GPUs does what it does on ranks of the CPU
         R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.01,)"
         R"("initial_accumulator":0.1,"epsilon":1e-6}})",
         R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":)"
-        R"({"learning_rate":0.01,"initial_accumulator":0.1}})"}) {
+        R"({"learning_rate":0.01,"initial_accumulator":0.1}})",
+        R"({"type":"RowWiseAdam","update_type":"Global","row_wise_adam_hparam":)"
+        R"({"learning_rate":0.001,"epsilon":1e-7}})"}) {
     INFO(optimizer);
     const Words ranks = on_ranks("[[0,1,2,3]]", {std::string("optimizer=") + optimizer});
     check_weights(run.weights(kFourGpus, "cuda", ranks, 8), run.weights({}, "cpu", ranks, 8), 1e-5);

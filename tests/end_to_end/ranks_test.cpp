@@ -238,6 +238,8 @@ TEST_CASE("ranks train the same weights and states as one rank, partial batches 
       {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
        R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
        R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+       R"({"type":"RowWiseAdam","update_type":"Local","row_wise_adam_hparam":{"learning_rate":0.01,"epsilon":1e-7}})",
+       R"({"type":"RowWiseAdam","update_type":"Global","row_wise_adam_hparam":{"learning_rate":0.01,"epsilon":1e-7}})",
        R"({"type":"MomentumSGD","update_type":"Local","momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
        R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
        R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
@@ -323,7 +325,8 @@ TEST_CASE("a checkpoint of four ranks resumes on four to the same bits, and on o
   const std::string optimizer = GENERATE(
       as<std::string>{},
       R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
-      R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})");
+      R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+      R"({"type":"RowWiseAdam","update_type":"Global","row_wise_adam_hparam":{"learning_rate":0.01,"epsilon":1e-7}})");
   INFO(optimizer);
   const auto train = [&](const std::string& ranks, std::vector<std::string> arguments,
                          const char* iterations) {

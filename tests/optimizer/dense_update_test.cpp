@@ -174,6 +174,10 @@ TEST_CASE("Names and numbers of states are those of checkpoints") {
   CHECK(std::string(state_name(OptimizerType::kRowWiseAdaGrad, 0)) == "accumulator");
   CHECK(optimizer::state_width(OptimizerType::kAdaGrad, 0, 16) == 16);
   CHECK(optimizer::state_width(OptimizerType::kRowWiseAdaGrad, 0, 16) == 1);
+  CHECK(std::string(state_name(OptimizerType::kRowWiseAdam, 0)) == "m");
+  CHECK(std::string(state_name(OptimizerType::kRowWiseAdam, 1)) == "v");
+  CHECK(optimizer::state_width(OptimizerType::kRowWiseAdam, 0, 16) == 16);
+  CHECK(optimizer::state_width(OptimizerType::kRowWiseAdam, 1, 16) == 1);
   CHECK(std::string(state_name(OptimizerType::kAdam, 0)) == "m");
   CHECK(std::string(state_name(OptimizerType::kAdam, 1)) == "v");
   CHECK(state_count(OptimizerType::kFtrl) == 2);
@@ -186,11 +190,12 @@ TEST_CASE("AdaGrad's states start at their initial accumulator, the others' at z
     CHECK(optimizer::initial_state(rule) == static_cast<float>(rule.initial_accumulator));
 }
 
-TEST_CASE("RowWiseAdaGrad gives weights without rows the bits of AdaGrad") {
+TEST_CASE("row-wise rules give weights without rows the bits of AdaGrad and Adam") {
+  const bool adam = GENERATE(false, true);
   check_same_bits([&]<typename T>(const OpDevice& on) {
-    UpdateRule rule = all_rules()[7];
+    UpdateRule rule = all_rules()[adam ? 10 : 7];
     Parameters<T> row_wise(on, rule, 1031);
-    rule.type = OptimizerType::kAdaGrad;
+    rule.type = adam ? OptimizerType::kAdam : OptimizerType::kAdaGrad;
     Parameters<T> plain(on, rule, 1031);
     for (int64_t t = 1; t <= 2; ++t) {
       row_wise.step(t);

@@ -15,6 +15,7 @@ namespace hlite::test {
 // Weights and states of an array, or of a table's rows; step() takes one gradient each, step_row()
 // those of a row.
 struct RuleOracle {
+  using Type = config::OptimizerType;
   optimizer::UpdateRule rule;
   size_t width;
   std::vector<double> w, a, b;
@@ -24,29 +25,39 @@ struct RuleOracle {
       : rule(of),
         width(static_cast<size_t>(row_width)),
         w(weights.begin(), weights.end()),
-        a(is_row_wise() ? weights.size() / width : weights.size(),
-          rule.type == config::OptimizerType::kAdaGrad || is_row_wise() ? rule.initial_accumulator
-                                                                        : 0),
-        b(weights.size(), 0) {}
-
-  [[nodiscard]] bool is_row_wise() const {
-    return rule.type == config::OptimizerType::kRowWiseAdaGrad;
-  }
+        a(rule.type == Type::kRowWiseAdaGrad ? weights.size() / width : weights.size(),
+          rule.type == Type::kAdaGrad || rule.type == Type::kRowWiseAdaGrad
+              ? rule.initial_accumulator
+              : 0),
+        b(rule.type == Type::kRowWiseAdam ? weights.size() / width : weights.size(), 0) {}
 
   void step_row(double lr, int64_t t, size_t row, std::span<const double> g) {
-    if (!is_row_wise()) {
-      for (size_t j = 0; j < width; ++j) step(lr, t, row * width + j, g[j]);
-      return;
+    const double square =
+        std::inner_product(g.begin(), g.end(), g.begin(), 0.0) / static_cast<double>(width);
+    if (rule.type == Type::kRowWiseAdaGrad) a[row] += square;
+    if (rule.type == Type::kRowWiseAdam) b[row] = rule.beta2 * b[row] + (1 - rule.beta2) * square;
+    for (size_t j = 0; j < width; ++j) {
+      const size_t i = row * width + j;
+      if (rule.type == Type::kRowWiseAdaGrad) {
+        w[i] -= lr * g[j] / (std::sqrt(a[row]) + rule.epsilon);
+      } else if (rule.type == Type::kRowWiseAdam) {  // FBGEMM's partial_rowwise_adam
+        a[i] = rule.beta1 * a[i] + (1 - rule.beta1) * g[j];
+        const auto power = static_cast<double>(t);
+        const double unbias = std::sqrt(1 - std::pow(rule.beta2, power)),
+                     m = a[i] / (1 - std::pow(rule.beta1, power));
+        w[i] -= lr * m * unbias /
+                (std::sqrt(b[row]) + rule.epsilon * (rule.corrected_epsilon ? unbias : 1));
+      } else {
+        step(lr, t, i, g[j]);
+      }
     }
-    a[row] += std::inner_product(g.begin(), g.end(), g.begin(), 0.0) / static_cast<double>(width);
-    for (size_t j = 0; j < width; ++j)
-      w[row * width + j] -= lr * g[j] / (std::sqrt(a[row]) + rule.epsilon);
   }
 
   void step(double lr, int64_t t, size_t i, double g) {
     using config::OptimizerType;
     switch (rule.type) {
-      case OptimizerType::kRowWiseAdaGrad:  // a row of one element
+      case OptimizerType::kRowWiseAdaGrad:  // rows of one element
+      case OptimizerType::kRowWiseAdam:
         step_row(lr, t, i, {&g, 1});
         break;
       case OptimizerType::kSgd:
@@ -107,7 +118,7 @@ struct RuleOracle {
 };
 
 // One of each, with hyper-parameters that all matter.
-inline std::array<optimizer::UpdateRule, 10> all_rules() {
+inline std::array<optimizer::UpdateRule, 12> all_rules() {
   using config::OptimizerType;
   return {{{.type = OptimizerType::kSgd},
            {.type = OptimizerType::kMomentum, .momentum = 0.9},
@@ -126,7 +137,13 @@ inline std::array<optimizer::UpdateRule, 10> all_rules() {
             .beta2 = 0.98,
             .epsilon = 1e-3,
             .weight_decay = 0.3},
-           {.type = OptimizerType::kSgd, .weight_decay = 0.3}}};
+           {.type = OptimizerType::kSgd, .weight_decay = 0.3},
+           {.type = OptimizerType::kRowWiseAdam, .beta1 = 0.85, .beta2 = 0.98, .epsilon = 1e-4},
+           {.type = OptimizerType::kRowWiseAdam,
+            .beta1 = 0.8,
+            .beta2 = 0.99,
+            .epsilon = 1e-3,
+            .corrected_epsilon = true}}};
 }
 
 // The absolute tolerance of state1 where one of w is `absolute`. Ftrl's z takes gradients times

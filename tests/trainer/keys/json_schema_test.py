@@ -17,7 +17,7 @@ FILES = [file for pattern in ("configs/**/*.json", "tests/data/golden/*/config.j
 # What is wrong with configs/demo.json, and where.
 BROKEN = [("solver", "displey", 3), ("solver", "batchsize", 0), ("solver", "batchsize", "many"), ("solver", "gpu", 0),
           ("solver", "eval_metrics", ["F1"]), ("solver", "vvgpu", [0]), ("solver", "early_stop", {"factor": 0.1}),
-          ("solver", "lr_plateau", {"factor": 1}), ("optimizer", "type", "RMSProp"), ("optimizer", "type", "Ftrl"), ("optimizer", "type", "RowWiseAdaGrad"),
+          ("solver", "lr_plateau", {"factor": 1}), ("optimizer", "type", "RMSProp"), ("optimizer", "type", "Ftrl"), ("optimizer", "type", "RowWiseAdaGrad"), ("optimizer", "type", "RowWiseAdam"),
           ("solver", "device", "tpu"), ("optimizer", "update_type", "Lazy"), ("layers/0", "type", "ReLU"),
           ("layers/0/label", "label_dim", 65),
           ("layers/1", "sparse_embedding_hparam", {}), ("layers/2", "type", "InnerProdukt"),

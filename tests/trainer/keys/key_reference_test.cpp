@@ -32,14 +32,14 @@ TEST_CASE("the reference says what a key takes, and what an absent key stands fo
        "| `lr_policy` | \"fixed\" | `\"fixed\"` |", "| `cuda_graph` | true or false | `true` |",
        "| `gpu` | a non-empty list of GPU ids, or of such lists, one for each node; each a GPU id "
        "in [0, 65535] | `[0]` |",
-       "| `beta1` (Adam, AdamW) | a number in [0, 1) | `0.9` |",
+       "| `beta1` (Adam, AdamW, RowWiseAdam) | a number in [0, 1) | `0.9` |",
        "| `learning_rate` | a number >= 0 (SGD, MomentumSGD, Nesterov, Adam, AdamW, AdaGrad, "
-       "RowWiseAdaGrad); a number > 0 (Ftrl) | required |",
-       "| `epsilon` (Adam, AdamW, AdaGrad, RowWiseAdaGrad) | a number > 0 | `1e-08` |",
+       "RowWiseAdaGrad, RowWiseAdam); a number > 0 (Ftrl) | required |",
+       "| `epsilon` (Adam, AdamW, AdaGrad, RowWiseAdaGrad, RowWiseAdam) | a number > 0 | `1e-08` |",
        "| `beta` (Ftrl) | a number >= 0 | required |",
        "| `sgd_hparam`, `momentum_sgd_hparam`, `nesterov_hparam`, `adam_hparam`, "
-       "`adamw_hparam`, `adagrad_hparam`, `row_wise_adagrad_hparam`, `ftrl_hparam` | an object | "
-       "required |",
+       "`adamw_hparam`, `adagrad_hparam`, `row_wise_adagrad_hparam`, `row_wise_adam_hparam`, "
+       "`ftrl_hparam` | an object | required |",
        "| `io_alignment` | a power of two >= 512 | `512` |", "### `solver.lr_plateau`",
        "### `optimizer.<type>_hparam`", "| `exchange_capacity` (HybridSparseEmbedding) |",
        "| `fc_param.num_output` | an integer in [1,",

@@ -57,6 +57,7 @@ std::vector<OptionChoice> optimizers(const std::string& path) {
       {"AdamW", R"("adamw_hparam":{"weight_decay":0.01,)"},
       {"AdaGrad", R"("adagrad_hparam":{"initial_accumulator":0.1,)"},
       {"RowWiseAdaGrad", R"("row_wise_adagrad_hparam":{"initial_accumulator":0.1,)"},
+      {"RowWiseAdam", R"("row_wise_adam_hparam":{"beta1":0.9,"beta2":0.99,"epsilon":1e-6,)"},
       {"Ftrl", R"("ftrl_hparam":{"beta":1,"lambda1":0.001,"lambda2":0.001,)"}};
   std::vector<OptionChoice> choices;
   const auto add = [&](const std::string& name, const char* type, const std::string& hparam,
@@ -256,16 +257,19 @@ struct Refusal {
 constexpr const char
     *kHashed = "Localized|Distributed",
     *kSized = "Hybrid|OneHot",
-    *kGlobal = "SGD Global|MomentumSGD Global|Adam Global|AdaGrad Global|RowWiseAdaGrad Global";
+    *kGlobal =
+        "SGD Global|MomentumSGD Global|Adam Global|AdaGrad Global|RowWiseAdaGrad Global|"
+        "RowWiseAdam Global";
 constexpr const char* kLocal =
     "SGD Local|MomentumSGD Local|Nesterov Local|Adam Local|AdamW Local|AdaGrad Local|"
-    "RowWiseAdaGrad Local|Ftrl Local";
+    "RowWiseAdaGrad Local|RowWiseAdam Local|Ftrl Local";
 constexpr Refusal kRefusals[] = {
     {"table optimizer", kLocal, "regularizer", "*", "update_type"},
-    {"table optimizer", "MomentumSGD Local|Nesterov Local|Adam Local|AdamW Local|Ftrl Local",
+    {"table optimizer",
+     "MomentumSGD Local|Nesterov Local|Adam Local|AdamW Local|RowWiseAdam Local|Ftrl Local",
      "gradient_clip_norm", "*", "update_type"},
-    {"table optimizer", "MomentumSGD Global|Adam Global", "embedding_memory", "tier",
-     "update_type"},
+    {"table optimizer", "MomentumSGD Global|Adam Global|RowWiseAdam Global", "embedding_memory",
+     "tier", "update_type"},
     {"embedding", kSized, "admission", "*", "admission"},
     {"embedding", kSized, "eviction", "*", "eviction"},
     {"embedding", kSized, "when_full", "*", "when_full"},
