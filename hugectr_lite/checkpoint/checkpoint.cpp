@@ -430,14 +430,14 @@ FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors
   std::error_code error;
   if (fs::exists(place, error) && !fs::is_regular_file(place, error))
     raise<DataError>("{}: expected nothing or a file to replace, found something else", path);
-  const std::string temporary = temporary_file(place);
-  RemoveUnlessDone cleanup(temporary);
-  StagedFile file(temporary);
-  const FileSum sum = write_safetensors(
-      file, tensors, trained_on.empty() ? Metadata{} : Metadata{{kTrainedOn, trained_on}});
-  file.close();
-  replace_path(temporary, place);
-  cleanup.done();
+  FileSum sum;
+  replace_file(place, [&](const std::string& temporary) {
+    StagedFile file(temporary);
+    sum = write_safetensors(file, tensors,
+                            trained_on.empty() ? Metadata{} : Metadata{{kTrainedOn, trained_on}});
+    file.close();
+  });
+  sync_directory(parent_directory(place));
   return sum;
 }
 

@@ -253,9 +253,8 @@ FileSum DeltaChain::join(const ByteSource& base, const std::string& path) const 
                              : table_ref(tensor, std::move(table), layers));
     }
   }
-  const std::string temporary = temporary_file(path);
   FileSum sum;
-  try {
+  replace_file(path, [&](const std::string& temporary) {
     WriteFile file(temporary);
     sum = write_safetensors(file, tensors);
     file.close();
@@ -265,12 +264,8 @@ FileSum DeltaChain::join(const ByteSource& base, const std::string& path) const 
     if (first == links_.size() && !same(sum, from))
       raise<DataError>("{}: expected a file as train writes it, which could be written again",
                        base.name());
-  } catch (...) {
-    std::error_code error;
-    fs::remove(temporary, error);
-    throw;
-  }
-  replace_path(temporary, path);
+  });
+  sync_directory(parent_directory(path));
   return sum;
 }
 

@@ -12,6 +12,7 @@
 #include <climits>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 #include "hugectr_lite/core/error.h"
@@ -139,6 +140,26 @@ void remove_stale(const std::string& place) {
     if (*pid == getpid() || (kill(*pid, 0) != 0 && errno == ESRCH))
       fs::remove_all(entry.path(), error);  // another user's stays
   }
+}
+
+void replace_file(const std::string& path, const std::function<void(const std::string&)>& write) {
+  const std::string temporary = temporary_file(path);
+  try {
+    write(temporary);
+    rename_path(temporary, path);
+  } catch (...) {
+    std::error_code ignored;  // the first error is the one to report
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  replace_file(path, [&](const std::string& temporary) {
+    WriteFile file(temporary);
+    file.write(std::as_bytes(std::span(text)));
+    file.close();
+  });
 }
 
 }  // namespace hlite

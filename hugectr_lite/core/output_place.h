@@ -6,7 +6,9 @@
 // its owner can write (/dev/stdout).
 #pragma once
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 #include "hugectr_lite/core/file.h"
 
@@ -29,5 +31,13 @@ std::string temporary_name(const std::string& place);
 // Removes the temporary places of processes that are gone, and of an earlier one with our own id,
 // as far as this user may: what is left is no reason not to write.
 void remove_stale(const std::string& place);
+
+// A temporary_file(), filled by `write`, takes the place of `path`: whoever opens that finds all of
+// the older file or all of the new one. Where something throws, `path` is what it was and nothing
+// else stays. Throws FileError. The new name is not made durable.
+void replace_file(const std::string& path,
+                  const std::function<void(const std::string& temporary)>& write);
+// The same with a text, which is made durable first.
+void replace_file(const std::string& path, std::string_view text);
 
 }  // namespace hlite

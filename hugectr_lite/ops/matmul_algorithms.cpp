@@ -73,7 +73,7 @@ LockedAlgorithms::LockedAlgorithms(const std::string& path, const Warn& warn)
   const auto folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   const std::string lock = path + ".lock";
-  lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (lock_ < 0) {
     warn_(lock + ": cannot open: " + (error ? error.message() : reason()) + kConsequence);
   } else {
@@ -120,12 +120,14 @@ bool LockedAlgorithms::put(const std::string& key, const MatmulChoice& choice) {
   std::string text = std::string(kTitle) + "\n";
   for (const auto& [name, value] : entries_) text += line_of(name, value) + "\n";
 
-  // The process's number: where locks do nothing, two writers still do not share a file.
+  // As replace_file() does, of which the plug-in has nothing. The process's number: where locks do
+  // nothing, two writers still do not share a file.
   const std::string temporary = path_ + ".tmp." + std::to_string(getpid());
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text << std::flush;
-  const bool written = file.good();
-  file.close();
+  (void)std::remove(temporary.c_str());  // of an earlier process of that number
+  std::FILE* const file = std::fopen(temporary.c_str(), "wxe");  // a link is not followed
+  const bool written = file && std::fwrite(text.data(), 1, text.size(), file) == text.size() &&
+                       std::fflush(file) == 0;
+  if (file) std::fclose(file);
   if (written && std::rename(temporary.c_str(), path_.c_str()) == 0) return true;
   warn_(path_ + ": cannot write: " + reason() + kConsequence);
   (void)std::remove(temporary.c_str());

@@ -161,4 +161,22 @@ TEST_CASE("temporary places of processes that have ended are removed, others sta
   remove_stale(folder / "none/run_1");  // a folder that is not there
 }
 
+TEST_CASE("a file is replaced as a whole or not at all, and a link under its name goes") {
+  const TemporaryDirectory folder;
+  const std::string place = folder / "a";
+  write_text(folder / "other", "theirs");
+  fs::create_symlink(folder / "other", place);
+  replace_file(place, "old");
+  CHECK(read_text(place) == "old");
+  CHECK(read_text(folder / "other") == "theirs");
+  CHECK_THROWS(replace_file(place, [](const std::string& temporary) {
+    write_text(temporary, "half");
+    throw FileError("full");
+  }));
+  CHECK(read_text(place) == "old");
+  fs::create_directories(folder / "taken/full");
+  CHECK_THROWS_AS(replace_file(folder / "taken", "new"), FileError);
+  CHECK(folder.entries() == 3);
+}
+
 }  // namespace hlite::test

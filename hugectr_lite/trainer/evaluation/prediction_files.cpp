@@ -12,21 +12,21 @@ namespace {
 
 void write_numbers(const std::string& path, std::span<const float> numbers, int64_t tasks) {
   constexpr size_t kPiece = size_t{1} << 20;
-  const std::string temporary = temporary_file(path);
-  WriteFile file(temporary);
-  std::string text;
-  const auto flush = [&] {
-    file.write(std::as_bytes(std::span(text)));
-    text.clear();
-  };
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const bool last = (static_cast<int64_t>(i) + 1) % tasks == 0;
-    fmt::format_to(std::back_inserter(text), "{}{}", numbers[i], last ? '\n' : ' ');
-    if (text.size() >= kPiece) flush();
-  }
-  flush();
-  file.close();
-  rename_path(temporary, path);
+  replace_file(path, [&](const std::string& temporary) {
+    WriteFile file(temporary);
+    std::string text;
+    const auto flush = [&] {
+      file.write(std::as_bytes(std::span(text)));
+      text.clear();
+    };
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const bool last = (static_cast<int64_t>(i) + 1) % tasks == 0;
+      fmt::format_to(std::back_inserter(text), "{}{}", numbers[i], last ? '\n' : ' ');
+      if (text.size() >= kPiece) flush();
+    }
+    flush();
+    file.close();
+  });
 }
 
 }  // namespace

@@ -84,13 +84,10 @@ void HtmlReport::failed(const std::string& why) {
   write();
 }
 
-// Written under a temporary name, then renamed.
 void HtmlReport::write() {
-  const std::string half = temporary_file(path_);
-  LineFile(half, /*append=*/false, "the report").write(page());
-  std::error_code error;
-  std::filesystem::rename(half, path_, error);
-  if (error) raise<FileError>("{}: cannot write the report: {}", path_, error.message());
+  replace_file(path_, [&](const std::string& temporary) {
+    LineFile(temporary, /*append=*/false, "the report").write(page());
+  });
   written_ = Clock::now();
 }
 

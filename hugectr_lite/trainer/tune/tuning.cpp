@@ -259,14 +259,6 @@ class Search {
   std::vector<Run> runs_;
 };
 
-void write(const std::string& path, const std::string& text) {
-  const std::string temporary = temporary_file(path);
-  WriteFile file(temporary);
-  file.write(std::as_bytes(std::span(text)));
-  file.close();
-  rename_path(temporary, path);
-}
-
 // Next to the config, whose relative paths then hold.
 std::string tuned_place(const std::string& config) {
   std::filesystem::path place = config;
@@ -291,7 +283,7 @@ int run_tuning(const TrainConfig& config, const Options& options) {
       tune(config, options, [](const std::string& line) { log::info("{}", line); });
   if (tuning.best) {
     const Trial& best = tuning.trials[*tuning.best];
-    write(place, comment(tuning) + tuning.config);
+    replace_file(place, comment(tuning) + tuning.config);
     log::info("{}: {} {} ({}); the config itself: {}", place, tuning.metric, value_text(best),
               best.changes, value_text(tuning.trials[0]));
   } else {
