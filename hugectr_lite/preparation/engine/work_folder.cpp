@@ -1,17 +1,10 @@
 #include "hugectr_lite/preparation/engine/work_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/output_place.h"
 #include "hugectr_lite/preparation/io/output_file.h"
 
 namespace hlite::prep {
@@ -23,33 +16,18 @@ namespace {
 
 constexpr const char* kState = "state.json";
 constexpr const char* kDurable = "durable.json";
-constexpr const char* kLock = "lock";
 constexpr const char* kTemporary = ".new";
 constexpr const char* kPublishing = "publishing";
 
-// Locks <folder>/lock. The holder before us may have removed the file between our opening and
-// locking it: then there is a new one to lock.
-FileDescriptor lock_folder(const std::string& folder) {
-  const std::string path = folder + "/" + kLock;
-  for (;;) {
-    make_folder(folder);
-    FileDescriptor fd = open_output(path, O_RDWR | O_CREAT);
-    if (fd.get() < 0 && errno == ENOENT) continue;
-    if (fd.get() < 0) raise<FileError>("{}: cannot create: {}", path, std::strerror(errno));
-    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) {
-        raise<FileError>("{}: another run is working in this folder; wait for it, or end it",
-                         folder);
-      }
-      raise<FileError>("{}: cannot lock: {}", path, std::strerror(errno));
-    }
-    struct stat mine {
-    }, there{};
-    if (::fstat(fd.get(), &mine) == 0 && ::stat(path.c_str(), &there) == 0 &&
-        mine.st_ino == there.st_ino) {
-      return fd;
-    }
-  }
+// Makes <out>/.prep, claimed by <out>/.prep.lock: a holder removes the folder at its end.
+FileLock lock_folder(const std::string& folder) {
+  make_folder(parent_directory(folder));
+  FileLock lock((fs::path(folder).parent_path() / "prep").string());
+  if (!lock.held())
+    raise<FileError>("{}: another run is working in this folder ({}); wait for it, or end it",
+                     folder, lock.holder());
+  make_folder(folder);
+  return lock;
 }
 
 // Nothing for a file that is missing or damaged.
@@ -109,15 +87,14 @@ bool WorkFolder::publishing() const { return fs::exists(path(kPublishing)); }
 void WorkFolder::clear() {
   // The states go first: they must not speak of what is gone.
   for (const char* name : {kState, kDurable}) remove_path(path(name));
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    if (entry.path().filename() != kLock) remove_path(entry.path().string());
-  }
+  for (const auto& entry : fs::directory_iterator(folder_)) remove_path(entry.path().string());
   has_durable_ = false;
 }
 
 void WorkFolder::remove() {
   clear();
   remove_path(folder_);
+  lock_.reset();
 }
 
 }  // namespace hlite::prep

@@ -1,5 +1,5 @@
-// The folder of an unfinished preparation: <out>/.prep, with its column files, a lock, and what is
-// known to be done.
+// The folder of an unfinished preparation: <out>/.prep, with its column files and what is known
+// to be done.
 //
 // Two files say what is done. state.json is replaced often and never waits for the disk: the kernel
 // keeps what was written when a process dies. It names the boot of the machine that it was written
@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/file_lock.h"
 
 namespace hlite::prep {
 
@@ -44,7 +44,7 @@ class WorkFolder {
 
  private:
   std::string folder_;
-  FileDescriptor lock_;
+  std::optional<FileLock> lock_;
   bool has_durable_ = false;
 };
 

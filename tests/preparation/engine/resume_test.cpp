@@ -63,7 +63,7 @@ struct Inputs {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(folder / out))
       names.insert(entry.path().filename());
-    for (const char* hidden : {".prep", ".complete"}) names.erase(hidden);
+    for (const char* hidden : {".prep", ".prep.lock", ".complete"}) names.erase(hidden);
     return names;
   }
 };
