@@ -144,10 +144,14 @@ void DeviceRowCache::check() const {
 
 RowCacheCounts DeviceRowCache::counts() const {
   const DeviceRowCounts of = read_counts();
+  const int64_t record = (options_.widths[0] + options_.widths[1] + options_.widths[2]) *
+                         static_cast<int64_t>(sizeof(float));
   return {.lookups = static_cast<int64_t>(of.lookups),
           .resident = static_cast<int64_t>(of.resident),
           .fetched = static_cast<int64_t>(of.fetched),
-          .written = static_cast<int64_t>(of.written)};
+          .written = static_cast<int64_t>(of.written),
+          .read_bytes = static_cast<int64_t>(of.fetched) * record,
+          .written_bytes = static_cast<int64_t>(of.written) * record};
 }
 
 }  // namespace hlite::embedding

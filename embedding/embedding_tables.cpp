@@ -54,7 +54,8 @@ void EmbeddingTables::declare(plan::Buffers& buffers) {
 }
 
 int64_t EmbeddingTables::workspace_bytes() const {
-  return steps_.workspace_bytes() + (index_ ? index_->bytes() : 0) + storage_.cache_bytes();
+  return steps_.workspace_bytes() + (index_ ? index_->bytes() : 0) +
+         (storage_.tier() ? storage_.tier()->bytes() : 0);
 }
 
 void EmbeddingTables::prepare() {
@@ -63,7 +64,7 @@ void EmbeddingTables::prepare() {
 }
 
 void EmbeddingTables::reserve(const KeysOf& keys_of, const WordsOf& words_of, const Exec& exec) {
-  start_cache();
+  storage_.start_tier();
   if (index_) return reserve_hashed(keys_of, words_of);
   reads_all_ = !keys_of(table_name(spec_.name, 0), false);  // a file of all rows has no keys
   if (!reads_all_) read_touched(keys_of, exec);
@@ -168,12 +169,8 @@ TableFiles::Keys EmbeddingTables::with_rows(std::vector<std::vector<uint32_t>> k
   return file;
 }
 
-void EmbeddingTables::start_cache() {
-  if (storage_.holds_lines()) storage_.start_cache();
-}
-
 void EmbeddingTables::initialize(const Exec& exec) {
-  start_cache();
+  storage_.start_tier();
   if (index_)
     index_->clear();  // hashed rows
   else

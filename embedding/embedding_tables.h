@@ -84,7 +84,6 @@ class EmbeddingTables {
   static void sort_by_number(std::vector<FileRow>& rows);
   void leave_out_displaced(std::vector<FileRow>& rows, const FileKeys& file,
                            const WordsOf& words_of);
-  void start_cache();
 
   const TablesSpec spec_;
   const comm::RankContext ranks_;

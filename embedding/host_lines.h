@@ -1,5 +1,5 @@
-// HostLines: the host's part of an iteration where rows lie in three tiers: GPU memory over host
-// memory over a disk, on one rank, for tables that are not hashed.
+// HostLines: rows in three tiers, GPU memory over host memory over a disk, on one rank, for tables
+// that are not hashed; and the host's part of an iteration there.
 //
 // The host's memory holds the lines of a RowCache, page-locked, so that the GPU reads and writes
 // them over the bus. The GPU's memory holds rows of these lines (DeviceRowCache). Both find rows by
@@ -22,36 +22,52 @@
 // Results do not depend on which of the two ways a batch went.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "embedding/device_row_cache.h"
 #include "embedding/device_slots.h"
-#include "embedding/table_storage.h"
+#include "embedding/disk_tier.h"
 #include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::embedding {
 
-class HostLines {
+// Its host is a DiskTier.
+class HostLines final : public DiskTier {
  public:
-  // `max_batch`: samples of the largest batch. `storage` must outlive this.
-  HostLines(const TableStorage& storage, const SlotLayout& layout, int64_t max_batch);
-  ~HostLines();
-  HostLines(const HostLines&) = delete;
-  HostLines& operator=(const HostLines&) = delete;
+  // `memories`: the GPU's and the host's, which the options are of.
+  HostLines(const TierSetup& setup, std::vector<StorageTier> memories,
+            const DeviceRowCacheOptions& device, const RowCacheOptions& host);
+  ~HostLines() override;
 
-  // Allocates memory. To be called before the rest.
-  void prepare(const cuda::Backend& gpu);
-  // Before the run with this batch is issued on `gpu`, and after it. The batch's lines stay where
-  // they are until the next begin_run(), which needs that they have been copied. Throw FileError.
+  [[nodiscard]] int64_t bytes() const override { return device_.device_bytes(exec_); }
+  [[nodiscard]] int64_t host_bytes() const override {
+    return device_.host_bytes() + cache_bytes_ + pinned_bytes_;
+  }
+  void declare(plan::Buffers& buffers) override;
+  void attach(const Exec& exec, const UpdatedRows& lines) override;
+  // <layer>.host_lines copies the batch's host lines in.
+  plan::BufferId emit(plan::Plan& plan) override;
+  // The batch's lines stay where they are until the next begin_run().
   void begin_run(const Exec& gpu, const Exec& host, const plan::HostInput& input, int64_t batch,
-                 bool training);
-  void end_run(const Exec& host);
+                 bool training) override;
+  void end_run(const Exec& host) override;
+  void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines, int64_t first,
+             int64_t count, bool training) override;
+  [[nodiscard]] bool reads_ahead() const override { return false; }
+  [[nodiscard]] LineOfRow line_of_row() const override { return device_.line_of_row(); }
+  [[nodiscard]] RowOfLine row_of_line() const override { return {}; }
+  void check() const override { device_.check(); }
+  void read(size_t part, std::span<const uint32_t> rows, void* out) override;
+  void write(size_t part, std::span<const uint32_t> rows, const void* in) override;
   // uint32 [batch, columns of the batch's keys], page-locked: the host line of each key.
-  [[nodiscard]] const std::byte* lines() const { return side(side_); }
+  [[nodiscard]] const std::byte* batch_lines() const { return side(side_); }
 
   // Page-locked bytes.
   [[nodiscard]] static int64_t bytes(const SlotLayout& layout, int64_t max_batch);
+
+ protected:
+  void count(std::vector<StorageTier>& memories) const override;
 
  private:
   [[nodiscard]] std::byte* side(int i) const;
@@ -60,17 +76,22 @@ class HostLines {
               bool training);
   void fill(const Exec& host);
 
-  const TableStorage& storage_;
+  const std::string name_;  // the layer's
+  const Exec exec_;
+  const int64_t train_batch_;
+  DeviceRowCache device_;
   const DeviceSlots slots_;  // on the host
   const int64_t max_;        // keys in a batch
-  PinnedMemory memory_;      // lines of two batches, then evicted rows
-  int side_ = 0;             // of the batch that runs
+  const int64_t pinned_bytes_;
+  PinnedMemory memory_;  // lines of two batches, then evicted rows
+  int side_ = 0;         // of the batch that runs
   bool chosen_ = false, recalled_ = false;
   std::vector<uint32_t> next_keys_;  // of the batch whose lines lie on the other side
   int64_t version_ = 0;              // of the cache then
   bool next_trains_ = false;
-  const cuda::Backend* gpu_ = nullptr;
   void* recall_ = nullptr;  // event: the evicted rows are in their host lines
+  const plan::Buffers* buffers_ = nullptr;
+  plan::BufferId copied_ = plan::kNoBuffer;  // the batch's lines on the device
 };
 
 }  // namespace hlite::embedding

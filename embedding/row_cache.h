@@ -26,12 +26,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "embedding/row_cache_counts.h"
 #include "embedding/row_log.h"
+#include "embedding/row_of_line.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/memory.h"
@@ -47,6 +49,10 @@ struct RowCacheOptions {
   std::string folder = {};
   int64_t max_disk_bytes = 0;  // 0: no limit but the free space
   int batches_in_use = 1;      // 2: rows of the batch that was admitted before stay as well
+
+  [[nodiscard]] int64_t record_bytes() const {
+    return std::accumulate(part_bytes.begin(), part_bytes.end(), int64_t{0});
+  }
 };
 
 class RowCache {
@@ -89,8 +95,10 @@ class RowCache {
   // which is untouched, and leaves its own number untouched.
   void close_up(std::span<const uint32_t> from, std::span<const uint32_t> to,
                 std::span<const uint32_t> evicted);
-  // The own row that has a line. REQUIRES that one has it.
-  [[nodiscard]] uint32_t row_of(uint32_t line) const { return lines_[line].row; }
+  // The own rows that have lines, until the next attach().
+  [[nodiscard]] RowOfLine row_of_line() const {
+    return {&lines_[0].row, sizeof(Line) / sizeof(uint32_t)};
+  }
   // Own rows that are not untouched, ascending.
   [[nodiscard]] std::vector<uint32_t> touched() const;
 

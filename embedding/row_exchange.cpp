@@ -115,7 +115,7 @@ RowExchange::Growing RowExchange::cut_growing(Cutter& cutter) const {
   g.sent_lists = cutter.cut<uint32_t>(s.ranks * s.block_words());
   g.got_lists = cutter.cut<uint32_t>(s.ranks * s.block_words());
   g.requested = cutter.cut<uint32_t>(s.list_capacity());
-  if (exec_.on_gpu() && storage_.holds_lines()) g.lines = cutter.cut<uint32_t>(s.list_capacity());
+  if (exec_.on_gpu() && storage_.tier()) g.lines = cutter.cut<uint32_t>(s.list_capacity());
   const int64_t keys = index_ ? s.list_capacity() : 0;
   g.requested_keys = cutter.cut<uint32_t>(keys);
   g.requested_tables = cutter.cut<uint32_t>(keys);
@@ -294,7 +294,7 @@ void RowExchange::insert(const StepContext& c, const TablesIo& io) {
 // Maps the rows that other ranks request to lines of the cache.
 void RowExchange::admit(const StepContext& c, const TablesIo& io) {
   if (index_ && !io.training) index_->find_requested(c.exec, requested_list(requested_rows()));
-  storage_.admit(c.exec, requested_rows(), requested_lines(), 0, 1, io.training);
+  storage_.tier()->admit(c.exec, requested_rows(), requested_lines(), 0, 1, io.training);
 }
 
 void RowExchange::gather(const StepContext& c, const TablesIo& io) {
@@ -302,7 +302,7 @@ void RowExchange::gather(const StepContext& c, const TablesIo& io) {
     return gather_requested(c.exec, storage_.own().w, {requested_lines().data(), max_requested()},
                             nullptr, owned_rows());
   const HashedArgs list = requested_list(requested_lines());
-  if (!io.training && !storage_.holds_lines()) index_->find_requested(c.exec, list);
+  if (!io.training && !storage_.tier()) index_->find_requested(c.exec, list);
   index_->gather_requested(c.exec, list, owned_rows());
 }
 
@@ -421,7 +421,7 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .bytes_per_sample = moved.route});
   emit_lists(plan, io, moved.route);
   if (index_ && io.training) {
-    std::vector<plan::BufferId> changed = storage_.own_buffers();
+    std::vector<plan::BufferId> changed = storage_.rows().own_buffers();
     changed.insert(changed.end(), {requested_, io.capacity_exceeded});
     std::vector<plan::BufferId> reads = changed;
     if (spec_.vocabulary.keeps_uses()) reads.push_back(io.step);
@@ -431,19 +431,21 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
               .writes = changed,
               .run = [this, io](const StepContext& c) { insert(c, io); }});
   }
-  if (storage_.holds_lines()) {
-    std::vector<plan::BufferId> changed = storage_.own_buffers();
+  if (RowTier* const tier = storage_.tier()) {
+    std::vector<plan::BufferId> changed = storage_.rows().own_buffers();
     changed.push_back(requested_);
+    std::vector<plan::BufferId> reads = changed;
+    reads.push_back(tier->emit(plan));
     plan.add({.name = spec_.name + ".admit",
               .lane = plan::Lane::kEmbedding,
-              .reads = changed,
+              .reads = plan::present(reads),
               .writes = changed,
               .run = [this, io](const StepContext& c) { admit(c, io); },
-              .tier = storage_.tier_bytes(place_.train_batch, /*ahead=*/false)});
+              .tier = tier->traffic(0, place_.train_batch, /*ahead=*/false)});
   }
   plan.add({.name = spec_.name + ".gather",
             .lane = plan::Lane::kEmbedding,
-            .reads = {requested_, storage_.own_weights()},
+            .reads = {requested_, storage_.rows().own_weights()},
             .writes = {outgoing_},
             .run = [this, io](const StepContext& c) { gather(c, io); },
             .bytes_per_sample = moved.gather});
@@ -455,7 +457,7 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .sends = forecast_.sends(0, shape(io.training).row_bytes(), false)});
   plan.add({.name = spec_.name + ".pool",
             .lane = plan::Lane::kEmbedding,
-            .reads = {lists_, incoming_, storage_.replicated_weights()},
+            .reads = {lists_, incoming_, storage_.rows().replicated_weights()},
             .writes = {io.output},
             .run = [this, io](const StepContext& c) { pool(c, io); },
             .bytes_per_sample = moved.pool});

@@ -84,23 +84,11 @@ void StoredRows::with_own(const Part& part, std::span<const uint32_t> rows, bool
                           const Use& use) const {
   if (is_uses(part) || in_buffers())
     return with_rows(array(part, &Part::own), exec_.on_gpu(), rows, write, use);
-  if (device_cache_) {
-    device_cache_->flush();
-    if (write) device_cache_->forget();
-  }
-  if (!cache_) {
-    const UpdatedRows& all = device_cache_->host_rows();
-    return with_rows(part.index == 0   ? all.w
-                     : part.index == 1 ? WeightRows(all.state0)
-                                       : all.state1,
-                     false, rows, write, use);
-  }
-  // A GPU's lines have been flushed to those of the host.
   const int64_t n = std::ssize(rows);
   std::vector<std::byte> records(static_cast<size_t>(n * part.width * float_type_bytes(part.type)));
-  cache_->read(part.index, rows, records.data());
+  tier_->read(part.index, rows, records.data());
   with_rows({records.data(), n, part.width, part.type}, false, all_rows(n), write, use);
-  if (write) cache_->write(part.index, rows, records.data());
+  if (write) tier_->write(part.index, rows, records.data());
 }
 
 void StoredRows::with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows,
@@ -191,9 +179,7 @@ void StoredRows::move(const Part& part, const RowMoves& moves) const {
 
 void StoredRows::close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const {
   if (exec_.on_gpu()) exec_.cuda->device_synchronize();
-  if (cache_)
-    cache_->close_up(moves.from, moves.to, evicted);
-  else
+  if (!tier_ || !tier_->close_up(moves.from, moves.to, evicted))
     for (const Part& part : parts_) move(part, moves);
   move(*uses_, moves);
 }

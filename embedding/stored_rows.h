@@ -8,9 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "embedding/device_row_cache.h"
-#include "embedding/row_cache.h"
 #include "embedding/row_moves.h"
+#include "embedding/row_tier.h"
 #include "embedding/row_use.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
@@ -37,10 +36,8 @@ class StoredRows {
   using Values = std::function<float*(size_t i)>;
   using Use = std::function<void(const Values&)>;
 
-  // The caches, null or not, must outlive it.
-  StoredRows(const Exec& exec, const std::unique_ptr<RowCache>& cache,
-             const std::unique_ptr<DeviceRowCache>& device_cache)
-      : exec_(exec), cache_(cache), device_cache_(device_cache) {}
+  // The tier, null or not, must outlive it.
+  StoredRows(const Exec& exec, const std::unique_ptr<RowTier>& tier) : exec_(exec), tier_(tier) {}
   // Names the buffers. The other functions need them, and arrays allocated ones.
   void declare(plan::Buffers& buffers, const TablesSpec& spec, const Counts& counts);
 
@@ -49,13 +46,18 @@ class StoredRows {
   [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
   // The part of uses, if the tables keep them.
   [[nodiscard]] const std::optional<Part>& uses_part() const { return uses_; }
-  // All parts' buffers, uses included.
-  [[nodiscard]] std::vector<plan::BufferId> buffers(plan::BufferId Part::*which) const;
+  // The buffers that a step reads of the own or the replicated rows: of weights, or of all parts.
+  [[nodiscard]] plan::BufferId own_weights() const { return parts_[0].own; }
+  [[nodiscard]] plan::BufferId replicated_weights() const { return parts_[0].replicated; }
+  [[nodiscard]] std::vector<plan::BufferId> own_buffers() const { return buffers(&Part::own); }
+  [[nodiscard]] std::vector<plan::BufferId> replicated_buffers() const {
+    return buffers(&Part::replicated);
+  }
   // The buffers as arrays, with no rounding.
   [[nodiscard]] WeightRows array(const Part& part, plan::BufferId Part::*which) const;
   [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which) const;
   // Returns true if the buffers hold all own rows, so that array() has them by number.
-  [[nodiscard]] bool in_buffers() const { return !cache_ && !device_cache_; }
+  [[nodiscard]] bool in_buffers() const { return !tier_; }
   // Returns true if own rows are read and written in the memory of a GPU.
   [[nodiscard]] bool on_gpu() const { return exec_.on_gpu() && in_buffers(); }
 
@@ -82,6 +84,7 @@ class StoredRows {
   void close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const;
 
  private:
+  [[nodiscard]] std::vector<plan::BufferId> buffers(plan::BufferId Part::*which) const;
   [[nodiscard]] bool is_uses(const Part& part) const { return uses_ && part.own == uses_->own; }
   void with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows, bool write,
                  const Use& use) const;
@@ -90,8 +93,7 @@ class StoredRows {
   void move(const Part& part, const RowMoves& moves) const;
 
   const Exec exec_;
-  const std::unique_ptr<RowCache>& cache_;
-  const std::unique_ptr<DeviceRowCache>& device_cache_;
+  const std::unique_ptr<RowTier>& tier_;
   const plan::Buffers* buffers_ = nullptr;
   Counts counts_;
   std::vector<Part> parts_;

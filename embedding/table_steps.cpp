@@ -12,15 +12,13 @@ TableSteps::TableSteps(const TablesSpec& spec, const TableStorage& storage, Hash
                        const TablesPlace& place)
     : spec_(spec),
       storage_(storage),
+      tier_(storage.tier()),
       index_(index),
       place_(place),
       exec_(place.exec()),
       exchange_(place.ranks.ranks() > 1
                     ? std::make_unique<RowExchange>(spec, storage, index, errors_, place)
                     : nullptr),
-      host_lines_(storage.three_tiers()
-                      ? std::make_unique<HostLines>(storage, spec.layout, place.max_batch)
-                      : nullptr),
       whole_(spec, storage) {}
 
 SlotLayout TableSteps::lookup_layout() const {
@@ -56,14 +54,13 @@ void TableSteps::declare(plan::Buffers& buffers) {
 }
 
 void TableSteps::declare_rows(plan::Buffers& buffers) {
-  const auto add = [&](const char* name, plan::BufferKind kind = plan::BufferKind::kActivation) {
+  const auto add = [&](const char* name) {
     return buffers.add(
-        spec_.name + name, kind,
+        spec_.name + name, plan::BufferKind::kActivation,
         place_.max_batch * spec_.layout.keys.columns * static_cast<int64_t>(sizeof(uint32_t)));
   };
   if (index_) rows_ = add(".rows");
-  if (storage_.holds_lines()) lines_ = index_ && !exec_.on_gpu() ? rows_ : add(".lines");
-  if (host_lines_) copied_lines_ = add(".host_lines", plan::BufferKind::kInput);
+  if (tier_) lines_ = index_ && !exec_.on_gpu() ? rows_ : add(".lines");
 }
 
 int64_t TableSteps::workspace_bytes() const {
@@ -72,12 +69,7 @@ int64_t TableSteps::workspace_bytes() const {
          (exchange_ ? exchange_->workspace_bytes() : 0);
 }
 
-int64_t TableSteps::host_bytes() const {
-  return host_lines_ ? HostLines::bytes(spec_.layout, place_.max_batch) : 0;
-}
-
 void TableSteps::prepare() {
-  if (host_lines_) host_lines_->prepare(*exec_.cuda);
   if (prefetches())
     next_rows_ = HostMemory(
         static_cast<size_t>(place_.max_batch * spec_.layout.keys.columns) * sizeof(uint32_t),
@@ -114,20 +106,19 @@ const int64_t* TableSteps::iterations_before(const TablesIo& io) const {
   return io.training && spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr;
 }
 
-// Rows of the tables -> lines of the cache; and a start on those of the next batch.
+// Rows of the tables -> lines of the tier; and a start on those of the next batch.
 void TableSteps::admit(const StepContext& c, const TablesIo& io) {
   const SlotsRef slots = row_slots_->ref();
   const Matrix<uint32_t> lines = key_matrix(lines_, c.batch);
   if (!index_) number_rows(c.exec, slots, key_matrix(io.keys, c.batch), lines, key_check(io));
-  storage_.admit(c.exec, index_ ? key_matrix(rows_, c.batch) : lines, lines, slots.first_column,
-                 slots.lookups, io.training,
-                 host_lines_ ? key_matrix(copied_lines_, c.batch) : Matrix<uint32_t>());
+  tier_->admit(c.exec, index_ ? key_matrix(rows_, c.batch) : lines, lines, slots.first_column,
+               slots.lookups, io.training);
   if (!prefetches() || !c.input.next_keys) return;
   const Matrix<const uint32_t> next(c.input.next_keys, c.input.next_batch, slots.columns);
   const Matrix<uint32_t> next_rows(reinterpret_cast<uint32_t*>(next_rows_.data()), next.dim(0),
                                    next.dim(1));
   number_rows(c.exec, slots, next, next_rows);
-  storage_.cache()->prefetch(c.exec, next_rows, slots.first_column, slots.lookups);
+  tier_->prefetch(c.exec, next_rows, slots.first_column, slots.lookups);
 }
 
 // The step is counted after the lookups: here it is that of the previous iteration.
@@ -156,7 +147,7 @@ void TableSteps::sort(const StepContext& c, const TablesIo& io) {
       exchange_ ? exchange_->sorted_rows() : key_matrix(sorted_keys(io), c.batch);
   update_->sort(c.exec, keys, buffers_->data<float>(rate_of(io)), buffers_->data<int64_t>(io.step),
                 how().atomic ? nullptr : buffers_->data<optimizer::StepScalars>(sorted_),
-                storage_.sorts_rows() ? storage_.line_of_row() : LineOfRow{});
+                storage_.sorts_rows() ? tier_->line_of_row() : LineOfRow{});
 }
 
 void TableSteps::update(const StepContext& c, const TablesIo& io, const UpdatedRows& rows,
@@ -174,14 +165,13 @@ void TableSteps::update(const StepContext& c, const TablesIo& io, const UpdatedR
 void TableSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
   if (exchange_) return exchange_->emit_forward(plan, io);
   if (index_) emit_index(plan, io);
-  if (host_lines_) emit_host_lines(plan);
-  if (storage_.holds_lines()) emit_admit(plan, io);
+  if (tier_) emit_admit(plan, io);
   emit_lookup(plan, io);
 }
 
 void TableSteps::emit_index(plan::Plan& plan, const TablesIo& io) {
   std::vector<plan::BufferId> reads = {io.keys}, writes = {rows_};
-  const std::vector<plan::BufferId> own = storage_.own_buffers();
+  const std::vector<plan::BufferId> own = storage_.rows().own_buffers();
   reads.insert(reads.end(), own.begin(), own.end());
   if (io.training) writes.insert(writes.end(), own.begin(), own.end());
   if (io.training && spec_.vocabulary.keeps_uses()) reads.push_back(io.step);
@@ -194,45 +184,20 @@ void TableSteps::emit_index(plan::Plan& plan, const TablesIo& io) {
             .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * (8 + 64)});
 }
 
-// The host has chosen the lines before the run (begin_run()).
-void TableSteps::emit_host_lines(plan::Plan& plan) {
-  plan.add({.name = spec_.name + ".host_lines",
-            .lane = plan::Lane::kCopy,
-            .reads = {},
-            .writes = {copied_lines_},
-            .run =
-                [this](const StepContext& c) {
-                  const Matrix<uint32_t> to = key_matrix(copied_lines_, c.batch);
-                  c.exec.cuda->copy(to.data(), host_lines_->lines(),
-                                    static_cast<size_t>(to.size()) * sizeof(uint32_t),
-                                    c.exec.stream);
-                },
-            .bytes_per_sample = static_cast<double>(spec_.layout.keys.columns) * 4,
-            .tier = storage_.host_tier_bytes(place_.train_batch)});
-}
-
-void TableSteps::begin_run(const Exec& gpu, const Exec& host, const plan::StepContext& c,
-                           bool training) {
-  if (host_lines_) host_lines_->begin_run(gpu, host, c.input, c.batch, training);
-}
-void TableSteps::end_run(const Exec& host) {
-  if (host_lines_) host_lines_->end_run(host);
-}
-
 void TableSteps::emit_admit(plan::Plan& plan, const TablesIo& io) {
-  std::vector<plan::BufferId> reads = {row_keys(io)}, writes = storage_.own_buffers();
+  std::vector<plan::BufferId> reads = {row_keys(io)}, writes = storage_.rows().own_buffers();
   reads.insert(reads.end(), writes.begin(), writes.end());
   writes.push_back(lines_);
-  if (host_lines_) reads.push_back(copied_lines_);
+  reads.push_back(tier_->emit(plan));
   if (io.training && exec_.on_gpu()) reads.push_back(io.step);
   plan.add({.name = spec_.name + ".admit",
             .lane = plan::Lane::kEmbedding,
-            .reads = reads,
+            .reads = plan::present(reads),
             .writes = writes,
             .run = [this, io](const StepContext& c) { admit(c, io); },
             // The key, its number, and the map's entry, which is a cache line.
             .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * (8 + 64),
-            .tier = storage_.tier_bytes(place_.train_batch, /*ahead=*/!index_)});
+            .tier = tier_->traffic(0, place_.train_batch, /*ahead=*/!index_)});
 }
 
 void TableSteps::emit_lookup(plan::Plan& plan, const TablesIo& io) {
@@ -240,9 +205,9 @@ void TableSteps::emit_lookup(plan::Plan& plan, const TablesIo& io) {
       place_.rows_of_sample(spec_.layout) * static_cast<double>(spec_.row_bytes()) +
       static_cast<double>(spec_.layout.slots() * spec_.layout.width *
                           float_type_bytes(place_.type));
-  const std::vector<plan::BufferId> reads =
-      plan::present({lookup_keys(io), storage_.own_weights(), index_ ? io.keys : plan::kNoBuffer,
-                     io.training && exec_.on_gpu() ? io.step : plan::kNoBuffer});
+  const std::vector<plan::BufferId> reads = plan::present(
+      {lookup_keys(io), storage_.rows().own_weights(), index_ ? io.keys : plan::kNoBuffer,
+       io.training && exec_.on_gpu() ? io.step : plan::kNoBuffer});
   with_float_type(place_.type, [&]<typename T>() {
     plan.add({.name = spec_.name + ".lookup",
               .lane = plan::Lane::kEmbedding,
@@ -280,9 +245,9 @@ void TableSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
     for (const WholeGradients& of : whole_gradients()) whole_.emit_update(plan, io, of);
     return;
   }
-  emit_sparse_update(plan, io, ".update", storage_.own_buffers());
+  emit_sparse_update(plan, io, ".update", storage_.rows().own_buffers());
   if (!exchange_ || storage_.replicated_rows() == 0) return;
-  std::vector<plan::BufferId> changed = storage_.replicated_buffers(), reads = changed;
+  std::vector<plan::BufferId> changed = storage_.rows().replicated_buffers(), reads = changed;
   reads.insert(reads.end(), {exchange_->replicated_gradients(), io.rate, io.step,
                              io.capacity_exceeded, io.loss_scale});
   plan.add({.name = spec_.name + ".update_replicated",
@@ -297,7 +262,7 @@ std::vector<WholeGradients> TableSteps::whole_gradients() const {
   if (!spec_.whole_gradients) return {};
   std::vector<WholeGradients> list = {whole_.of_own_rows()};
   if (storage_.replicated_rows() > 0)
-    list.push_back({.weights = storage_.replicated_weights(),
+    list.push_back({.weights = storage_.rows().replicated_weights(),
                     .gradients = exchange_->replicated_gradients(),
                     .count = storage_.replicated_rows() * spec_.layout.width,
                     .type = spec_.table_type,

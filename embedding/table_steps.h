@@ -1,8 +1,7 @@
 // TableSteps: what an embedding layer does in an iteration, on the CPU or a GPU:
 //
 //   <layer>.index     hashed tables: keys -> rows, inserted by training
-//   <layer>.host_lines  three tiers: the rows' lines in the host's memory (host_lines.h)   copy
-//   <layer>.admit     tables larger than memory: rows -> lines of the cache
+//   <layer>.admit     tables larger than memory: rows -> lines of the tier (row_tier.h)
 //   <layer>.lookup    rows of the tables -> output               embedding
 //   <layer>.sort      lookups by row, overlaps the network       embedding
 //   <layer>.update    rows and optimizer states                  embedding
@@ -18,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "embedding/host_lines.h"
+#include "embedding/device_slots.h"
 #include "embedding/row_exchange.h"
 #include "embedding/whole_table_update.h"
 
@@ -35,15 +34,8 @@ class TableSteps {
   void declare(plan::Buffers& buffers);
   // Bytes of what is not among the buffers.
   [[nodiscard]] int64_t workspace_bytes() const;
-  // Page-locked bytes of the host, for steps on a GPU.
-  [[nodiscard]] int64_t host_bytes() const;
   // Allocates buffers. Call once, after all emit...() and before any step runs.
   void prepare();
-
-  // The host's work around each run of a plan on a GPU with rows in three tiers. begin_run() needs
-  // that the last run's batch has been copied. Throw FileError.
-  void begin_run(const Exec& gpu, const Exec& host, const plan::StepContext& c, bool training);
-  void end_run(const Exec& host);
 
   // keys, tables -> output.
   void emit_forward(plan::Plan& plan, const TablesIo& io);
@@ -56,7 +48,7 @@ class TableSteps {
   // Checks what steps have noted and left to the host: EmbeddingTables::check().
   void check(const Exec& exec) {
     errors_.report(spec_.name, exec);
-    storage_.check();
+    if (tier_) tier_->check();
   }
 
   // Null on one rank.
@@ -76,7 +68,6 @@ class TableSteps {
   void update(const plan::StepContext& c, const TablesIo& io, const UpdatedRows& rows,
               const optimizer::GradientScale& scale);
   void emit_index(plan::Plan& plan, const TablesIo& io);
-  void emit_host_lines(plan::Plan& plan);
   void emit_admit(plan::Plan& plan, const TablesIo& io);
   void emit_lookup(plan::Plan& plan, const TablesIo& io);
   // `changed`: the rows and what is kept of them, or the gradients in place of these.
@@ -90,11 +81,11 @@ class TableSteps {
   [[nodiscard]] SlotLayout row_layout() const;
   [[nodiscard]] SlotLayout updated_layout() const;
   [[nodiscard]] SparseUpdateOptions how() const;
-  // Returns true if the row of a key has to be looked up in an index or a cache.
-  [[nodiscard]] bool finds_rows() const { return index_ || storage_.holds_lines(); }
+  // Returns true if the row of a key has to be looked up in an index or a tier.
+  [[nodiscard]] bool finds_rows() const { return index_ || tier_; }
   // Returns true if reads for the next batch are started while a batch is worked on.
   [[nodiscard]] bool prefetches() const {
-    return storage_.cache() && !exec_.on_gpu() && !index_ && !exchange_;
+    return tier_ && tier_->reads_ahead() && !index_ && !exchange_;
   }
   [[nodiscard]] plan::BufferId lookup_keys(const TablesIo& io) const {
     return lines_ != plan::kNoBuffer ? lines_ : row_keys(io);
@@ -119,18 +110,17 @@ class TableSteps {
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
+  RowTier* const tier_;       // storage_.tier()
   HashedIndex* const index_;  // null: another type
   const TablesPlace place_;
   const Exec exec_;
   LayerKeyErrors errors_;
   const std::unique_ptr<RowExchange> exchange_;
-  const std::unique_ptr<HostLines> host_lines_;  // in three tiers
-  WholeTableUpdate whole_;                       // where spec_.whole_gradients
+  WholeTableUpdate whole_;  // where spec_.whole_gradients
   const plan::Buffers* buffers_ = nullptr;
-  // uint32, like the keys: rows_ of hashed tables; lines_ of the cache, which replace the rows in
+  // uint32, like the keys: rows_ of hashed tables; lines_ of the tier, which replace the rows in
   // place on the CPU.
-  plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer,
-                 copied_lines_ = plan::kNoBuffer;  // of the host, in three tiers
+  plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer;
   plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
   bool updates_ = false;
   std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // the three layouts

@@ -59,7 +59,15 @@ TableStorage::TableStorage(const TablesSpec& spec, const TablesPlace& place)
     own_rounding_ = rounding([this](int64_t row) { return held_row(row); });
     replicated_rounding_ = rounding([this](int64_t row) { return placement_->table_row(-1, row); });
   }
-  if (place.memory.lines.key) make_caches(place);
+  const TierKind* const kind = place.memory.kind;
+  if (!kind) return;
+  if (!init_)
+    init_ = std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,
+                                           spec_.table_type);
+  const auto initial = [this](uint32_t row, std::byte* weights) { initial_weights(row, weights); };
+  tier_ =
+      kind->make({.spec = spec_, .place = place, .rows = own_rows(), .initial_weights = initial});
+  beyond_memory_ = tier_ ? tier_->on_disk() : kind->always_on_disk;
 }
 
 TableRow TableStorage::table_row(uint32_t own_row) const {
@@ -70,14 +78,14 @@ TableRow TableStorage::table_row(uint32_t own_row) const {
 }
 
 TableRow TableStorage::held_row(int64_t row) const {
-  const auto line = static_cast<uint32_t>(row), own = cache_ ? cache_->row_of(line) : line;
+  const uint32_t own = row_of_line_(static_cast<uint32_t>(row));
   return key_of_ ? key_of_(own) : table_row(own);
 }
 
 std::vector<std::vector<uint32_t>> TableStorage::touched_keys() const {
   std::vector<std::vector<uint32_t>> keys(static_cast<size_t>(spec_.layout.tables()));
-  if (!cache_) return keys;  // no own rows
-  for (const uint32_t row : cache_->touched()) {
+  if (!tier_) return keys;  // no own rows
+  for (const uint32_t row : tier_->touched()) {
     const TableRow of = table_row(row);
     keys[static_cast<size_t>(of.table)].push_back(of.key);
   }
@@ -95,21 +103,27 @@ void TableStorage::declare(plan::Buffers& buffers) {
       {.own = own_rows(),
        .held = held_rows(),
        .replicated = ranks_.ranks() > 1 ? std::optional(replicated_rows()) : std::nullopt});
+  if (tier_) tier_->declare(buffers);
+}
+
+void TableStorage::start_tier() {
+  if (!tier_) return;
+  tier_->attach(exec_, own());
+  row_of_line_ = tier_->row_of_line();
 }
 
 void TableStorage::initialize(const Exec& exec) const {
   if (exec_.on_gpu()) exec_.cuda->device_synchronize();  // runs are on other streams
-  if (device_cache_) device_cache_->forget();
   const Exec &own_exec = rows_.on_gpu() ? exec_ : exec,
              &replicated_exec = exec_.on_gpu() ? exec_ : exec;
   const UpdatedRows own = all_own(), replicated = this->replicated();
-  // Rows of a disk's cache have them as long as they are untouched.
+  const bool has_own = !tier_ || tier_->all_rows();  // else rows that were never written have them
   const bool in_order = !placement_ && own.w.type() == FloatType::kFloat;
-  if (!cache_ && in_order && spec_.init_stddev > 0)
+  if (has_own && in_order && spec_.init_stddev > 0)
     initialize_normal(exec);
-  else if (!cache_ && in_order)
+  else if (has_own && in_order)
     init_tables(own_exec, spec_.seed, spec_.name, spec_.layout, own.w.as<float>());
-  else if (!cache_)
+  else if (has_own)
     initialize_rows(exec, own_exec, ranks_.rank, own.w);
   if (placement_) initialize_rows(exec, replicated_exec, -1, replicated.w);
   const float initial = optimizer::initial_state(spec_.rule);
@@ -118,7 +132,7 @@ void TableStorage::initialize(const Exec& exec) const {
       fill_values(where, {states.data(), states.size()}, initial);
   };
   if (initial != 0) {  // memory starts out zeroed
-    fill_states(own_exec, own);
+    if (has_own) fill_states(own_exec, own);
     fill_states(replicated_exec, replicated);
   }
   if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
@@ -153,17 +167,17 @@ void TableStorage::initialize_normal(const Exec& host) const {
       piece.resize(static_cast<size_t>(n * layout.width));
       init_normal_rows(host, spec_.seed, table_name(spec_.name, t), spec_.init_stddev, row,
                        Matrix<float>(piece.data(), n, layout.width));
-      if (device_cache_)
+      if (tier_)
         std::ranges::copy(piece, all_own().w.as<float>().row(before + row));
       else
-        buffers_->write<float>(own_weights(), (before + row) * layout.width, piece);
+        buffers_->write<float>(rows_.own_weights(), (before + row) * layout.width, piece);
     }
     before += rows;
   }
 }
 
 void TableStorage::initial_values(int64_t table, uint32_t key, int64_t row) const {
-  if (cache_) return;  // the row has them as long as it is untouched
+  if (tier_) return;  // the row has them as long as it is untouched
   const UpdatedRows rows = own();
   store_initial_values(*init_, {table, key}, rows.w.dim(1), rows.w.type(), rows.w.row_at(row));
   for (const auto& states : {rows.state0, rows.state1})

@@ -24,21 +24,22 @@ struct ExchangeOptions {
 // The part of a memory that one rank has for the rows of one layer.
 struct MemoryShare {
   // The key that says so, as it follows "solver.embedding_memory" in messages: ".host_gb",
-  // ".gpu_gb" or "auto"'s; null: the memory holds all rows.
+  // ".gpu_gb" or "auto"'s.
   const char* key = nullptr;
   double gigabytes = 0;  // the key's value, per process or GPU
   double share = 0;      // this layer's share of it on this rank
   int64_t bytes = 0;     // the same in bytes: rows, states and maps
 };
 
+struct TierKind;
+
 // The tiers of solver.embedding_memory that rows lie in.
 struct RowMemory {
-  // The host's memory where the other rows lie on a disk (row_cache.h), or a GPU's, where they lie
-  // in the host's (device_row_cache.h).
-  MemoryShare lines = {};
-  MemoryShare host = {};       // for a GPU whose host has a disk for the rest (host_lines.h)
-  std::string folder = {};     // on the disk
-  int64_t max_disk_bytes = 0;  // 0: the free space
+  const TierKind* kind = nullptr;  // row_tier.h; null: memory holds all rows
+  MemoryShare lines = {};          // of the memory that the buffers lie in
+  MemoryShare host = {};           // for a GPU whose host has a disk for the rest
+  std::string folder = {};         // on the disk
+  int64_t max_disk_bytes = 0;      // 0: the free space
 };
 
 // The keys that a run is expected to look up.

@@ -24,7 +24,7 @@ UpdatedRows WholeTableUpdate::summed() const {
 }
 
 WholeGradients WholeTableUpdate::of_own_rows() const {
-  return {.weights = storage_.own_weights(),
+  return {.weights = storage_.rows().own_weights(),
           .gradients = gradients_,
           .count = storage_.own_rows() * spec_.layout.width,
           .type = spec_.table_type};
@@ -43,7 +43,8 @@ void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
 
 void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
                                    const WholeGradients& of) const {
-  const auto changed = of.replicated ? storage_.replicated_buffers() : storage_.own_buffers();
+  const auto changed =
+      of.replicated ? storage_.rows().replicated_buffers() : storage_.rows().own_buffers();
   std::vector<plan::BufferId> reads = {of.gradients, io.rate, io.step};
   reads.insert(reads.end(), changed.begin(), changed.end());
   reads.insert(reads.end(), {io.loss_scale, io.capacity_exceeded, io.clip});

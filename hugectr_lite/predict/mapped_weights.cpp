@@ -24,7 +24,7 @@ MappedWeights::MappedWeights(const std::string& model)
 // in memory; else null.
 std::byte* MappedWeights::tables_at(const embedding::EmbeddingLayer& layer) const {
   const embedding::TableStorage& storage = layer.tables().storage();
-  if (layer.hashed() || storage.placement() != nullptr || storage.holds_lines()) return nullptr;
+  if (layer.hashed() || storage.placement() != nullptr || storage.tier() != nullptr) return nullptr;
   const embedding::SlotLayout& layout = layer.layout();
   int64_t begin = -1, end = -1;
   for (int64_t t = 0; t < layout.tables(); ++t) {
@@ -47,7 +47,7 @@ std::vector<plan::LentMemory> MappedWeights::lend(const trainer::Model& model) {
   for (const auto& layer : model.layers().embeddings) {
     std::byte* const at = tables_at(*layer);
     if (at == nullptr) continue;
-    list.push_back({.buffer = layer->tables().storage().own_weights(), .data = at});
+    list.push_back({.buffer = layer->tables().storage().rows().own_weights(), .data = at});
     for (int64_t t = 0; t < layer->layout().tables(); ++t)
       lent_.insert(embedding::table_name(layer->name(), t));
   }

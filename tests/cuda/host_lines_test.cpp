@@ -64,13 +64,12 @@ class ThreeTiers {
       : gpu_(gpu),
         spec_(three_tiers_spec()),
         storage_(spec_, place_with_least(folder)),
-        host_lines_(storage_, spec_.layout, kTierSamples),
-        words_(gpu, 3 * kTierSamples * kTierColumns * sizeof(uint32_t), "rows and lines") {
-    REQUIRE(storage_.three_tiers());
+        host_lines_(dynamic_cast<embedding::HostLines&>(*storage_.tier())),
+        words_(gpu, 2 * kTierSamples * kTierColumns * sizeof(uint32_t), "rows and lines") {
     storage_.declare(buffers_);
     buffers_.allocate(*gpu.cuda);
-    storage_.start_cache();
-    host_lines_.prepare(*gpu.cuda);
+    storage_.start_tier();
+    host_lines_.emit(plan_);
     table_.resize(kTierRows * kTierWidth);
     embedding::init_tables({.pool = &pool_}, spec_.seed, spec_.name, spec_.layout,
                            {table_.data(), kTierRows, kTierWidth});
@@ -87,8 +86,8 @@ class ThreeTiers {
     }
     const Exec host{.pool = &pool_};
     host_lines_.begin_run(gpu_, host, input, batch, training);
-    const std::vector<uint32_t> held = host_lines_of_batch(keys);
-    admit_and_change(keys, held, training);
+    check_host_lines(keys);
+    admit_and_change(keys, training);
     host_lines_.end_run(host);
   }
 
@@ -110,9 +109,9 @@ class ThreeTiers {
     for (const uint32_t row : trained_)
       touched[row / 300 > 0].push_back(row < 300 ? row : row - 300);
     CHECK(storage_.touched_keys() == touched);
-    CHECK_NOTHROW(storage_.check());
+    CHECK_NOTHROW(host_lines_.check());
   }
-  [[nodiscard]] embedding::RowCacheCounts counts() const { return storage_.cache()->counts(); }
+  [[nodiscard]] embedding::RowCacheCounts counts() const { return host_lines_.cache().counts(); }
 
  private:
   // Memory as little as the messages ask for, of the GPU and then of the host.
@@ -120,6 +119,7 @@ class ThreeTiers {
     embedding::TablesPlace place;
     place.max_batch = place.train_batch = kTierSamples;
     place.gpu = gpu_.cuda;
+    place.memory.kind = &embedding::kThreeTiers;
     place.memory.lines = {.key = ".gpu_gb", .share = 1};
     place.memory.host = {.key = ".host_gb", .share = 1};
     place.memory.folder = folder;
@@ -134,21 +134,20 @@ class ThreeTiers {
     return place;
   }
 
-  // The lines that the batch's rows have in the host's memory, each of which holds the row.
-  std::vector<uint32_t> host_lines_of_batch(const TierKeys& keys) const {
+  // Each row of the batch has a line in the host's memory, which holds it.
+  void check_host_lines(const TierKeys& keys) const {
     std::vector<uint32_t> held(keys.size());
     if (!held.empty())
-      std::memcpy(held.data(), host_lines_.lines(), held.size() * sizeof(uint32_t));
+      std::memcpy(held.data(), host_lines_.batch_lines(), held.size() * sizeof(uint32_t));
     for (size_t i = 0; i < keys.size(); ++i)
       if (const uint32_t row = row_of_cell(keys, i); row != kNoRow) {
         REQUIRE(held[i] < kTierRows);
-        REQUIRE(storage_.cache()->row_of(held[i]) == row);
+        REQUIRE(host_lines_.cache().row_of_line()(held[i]) == row);
       }
-    return held;
   }
 
   // Admits the batch's rows on the GPU and compares their lines there; training changes each once.
-  void admit_and_change(const TierKeys& keys, const std::vector<uint32_t>& held, bool training) {
+  void admit_and_change(const TierKeys& keys, bool training) {
     const int64_t batch = std::ssize(keys) / kTierColumns;
     const size_t bytes = keys.size() * sizeof(uint32_t);
     std::vector<uint32_t> rows(keys.size());
@@ -158,10 +157,10 @@ class ThreeTiers {
       return Matrix<uint32_t>(words + i * kTierSamples * kTierColumns, batch, kTierColumns);
     };
     put_bytes(gpu_, matrix(0).data(), rows.data(), bytes);
-    put_bytes(gpu_, matrix(1).data(), held.data(), bytes);
-    storage_.admit(gpu_, matrix(0), matrix(2), kTierFirst, kTierLookups, training, matrix(1));
+    plan::run_in_order(plan_, {.exec = gpu_, .batch = batch});
+    host_lines_.admit(gpu_, matrix(0), matrix(1), kTierFirst, kTierLookups, training);
     std::vector<uint32_t> lines(keys.size());
-    get_bytes(gpu_, lines.data(), matrix(2).data(), bytes);
+    get_bytes(gpu_, lines.data(), matrix(1).data(), bytes);
     const embedding::UpdatedRows own = storage_.own();
     std::vector<float> weights(static_cast<size_t>(own.w.dim(0) * kTierWidth)),
         states(weights.size());
@@ -191,8 +190,9 @@ class ThreeTiers {
   const embedding::TablesSpec spec_;
   embedding::TableStorage storage_;
   const embedding::TableFiles files_{spec_, storage_};
+  embedding::HostLines& host_lines_;
   plan::Buffers buffers_;
-  embedding::HostLines host_lines_;
+  plan::Plan plan_{buffers_};
   ExecMemory words_;
   std::vector<float> table_, states_;
   std::set<uint32_t> trained_;

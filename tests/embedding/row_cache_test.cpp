@@ -249,7 +249,7 @@ TEST_CASE("rows of the batch before stay in their lines where two are in use", "
     }
     for (const uint32_t line : before_lines)
       if (!before.empty())
-        REQUIRE(std::ranges::find(before, of.cache.row_of(line)) != before.end());
+        REQUIRE(std::ranges::find(before, of.cache.row_of_line()(line)) != before.end());
     evicted += std::ssize(of.cache.evicted());
     of.cache.fill(of.exec);
     const int64_t chosen = of.cache.version();

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "embedding/row_cache.h"
+#include "embedding/disk_tier.h"
 #include "embedding/row_log.h"
 #include "embedding/table_storage.h"
 #include "hugectr_lite/core/error.h"
@@ -52,6 +52,7 @@ TablesPlace over_disk(const std::string& folder, int64_t bytes) {
   TablesPlace place;
   place.max_batch = place.train_batch = kTierBatch;
   place.memory.lines = {.key = ".host_gb", .gigabytes = 0.125, .share = kTierShare, .bytes = bytes};
+  place.memory.kind = &kDiskTier;
   place.memory.folder = folder;
   return place;
 }
@@ -74,12 +75,11 @@ TEST_CASE(
         const int64_t bytes = bytes_of_lines(kRows, lines, record);
         const TableStorage storage(spec, over_disk(folder.path(), bytes));
         CHECK(storage.held_rows() == lines);
-        CHECK(storage.holds_lines());
         CHECK(storage.beyond_memory());
-        CHECK_FALSE(storage.three_tiers());
-        CHECK(storage.cache_bytes() == bytes - lines * record);
-        CHECK(storage.host_bytes() == 0);
-        const std::vector<StorageTier> tiers = storage.tiers();
+        REQUIRE(storage.tier());
+        CHECK(storage.tier()->bytes() == bytes - lines * record);
+        CHECK(storage.tier()->host_bytes() == 0);
+        const std::vector<StorageTier> tiers = storage.tier()->memories();
         REQUIRE(tiers.size() == 1);
         CHECK(tiers[0].disk);
         CHECK(tiers[0].lines == lines);
@@ -130,14 +130,8 @@ TEST_CASE("rows that all lie in memory have no tiers") {
   const TablesSpec spec = tiers_spec();
   const TableStorage storage(spec, {.max_batch = kTierBatch, .train_batch = kTierBatch});
   CHECK(storage.held_rows() == 10973);
-  CHECK_FALSE(storage.holds_lines());
   CHECK_FALSE(storage.beyond_memory());
-  CHECK(storage.tiers().empty());
-  CHECK(storage.tiers(true).empty());
-  CHECK_FALSE(storage.tier_bytes(kTierBatch, true).any());
-  CHECK_FALSE(storage.host_tier_bytes(kTierBatch).any());
-  CHECK(storage.cache_bytes() == 0);
-  CHECK(storage.host_bytes() == 0);
+  CHECK(storage.tier() == nullptr);
 }
 
 TEST_CASE("all ranks refuse a memory that is too small for one of them") {
@@ -168,7 +162,8 @@ TEST_CASE("all ranks refuse a memory that is too small for one of them") {
         record + RowCache::memory_bytes(0, 1, record) - RowCache::memory_bytes(0, 0, record);
     const int64_t lines[] = {kMin + (9973 - 1000) * 4 / line, kMin, 0};
     CHECK(storage.held_rows() == lines[rank]);
-    CHECK(storage.tiers().size() == (rank == 2 ? 0 : 1));
+    CHECK((storage.tier() == nullptr) == (rank == 2));
+    CHECK(storage.beyond_memory());
   }
 }
 
@@ -186,7 +181,7 @@ TEST_CASE("steps say what a batch is expected to move, as the forecast of the ro
     const ResidencyForecast want =
         forecast_residency(keys, {.lines = kLines, .batch = kTierBatch, .batches = batches});
     const TableStorage storage(spec, place);
-    const auto tiers = storage.tiers();
+    const auto tiers = storage.tier()->memories();
     REQUIRE(tiers.size() == 1);
     REQUIRE(tiers[0].forecast);
     CHECK(tiers[0].forecast->rows.missing == want.missing);
@@ -200,13 +195,12 @@ TEST_CASE("steps say what a batch is expected to move, as the forecast of the ro
     CHECK(tiers[0].forecast->read_bytes == Approx(read).epsilon(1e-12));
     CHECK(tiers[0].forecast->written_bytes == Approx(written).epsilon(1e-12));
     for (const bool ahead : {false, true}) {
-      const plan::TierBytes bytes = storage.tier_bytes(kTierBatch, ahead);
+      const plan::TierBytes bytes = storage.tier()->traffic(0, kTierBatch, ahead);
       CHECK(bytes.read_per_sample == Approx(read / kTierBatch).epsilon(1e-12));
       CHECK(bytes.written_per_sample == Approx(written / kTierBatch).epsilon(1e-12));
       CHECK(bytes.disk);
       CHECK(bytes.ahead == ahead);
     }
-    CHECK_FALSE(storage.host_tier_bytes(kTierBatch).any());
   }
 }
 
@@ -221,23 +215,24 @@ TEST_CASE("tiers count the rows that moved", "[threads]") {
   buffers.allocate();
   ThreadPool pool(2);
   const Exec exec{.pool = &pool};
-  storage.start_cache();
+  storage.start_tier();
   // Three batches of 14 rows, the third of which takes the lines of the first; then the first.
   for (const uint32_t first : {0u, 14u, 28u, 0u}) {
     std::vector<uint32_t> rows(2 * kTierBatch);
     std::iota(rows.begin(), rows.end(), first);
     const Matrix<uint32_t> at(rows.data(), kTierBatch, 2);
-    storage.admit(exec, at, at, 0, 2, /*training=*/first != 28);
+    storage.tier()->admit(exec, at, at, 0, 2, /*training=*/first != 28);
   }
-  const RowCacheCounts moved = storage.tiers(true).at(0).moved;
+  const RowCacheCounts moved = storage.tier()->memories(true).at(0).moved;
   CHECK(moved.lookups == 4 * 14);
   CHECK(moved.resident == 0);
   CHECK(moved.first == 3 * 14);
   CHECK(moved.fetched == 14);
   CHECK(moved.written == 2 * 14);  // the first two batches; the third was read only
-  CHECK(moved.read_bytes == storage.cache()->log().read_bytes());
-  CHECK(moved.written_bytes == storage.cache()->log().written_bytes());
-  CHECK(storage.tiers(false).at(0).moved.lookups == 0);
+  const RowLog& log = dynamic_cast<const DiskTier&>(*storage.tier()).cache().log();
+  CHECK(moved.read_bytes == log.read_bytes());
+  CHECK(moved.written_bytes == log.written_bytes());
+  CHECK(storage.tier()->memories(false).at(0).moved.lookups == 0);
 }
 
 }  // namespace hlite::embedding

@@ -48,31 +48,22 @@ void shard_layer(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
   layer.shard(std::move(place), setup.seed);
 }
 
-// A GPU's memory over the host's over a disk.
-bool three_tiers(const config::EmbeddingMemoryConfig& memory, bool gpu) {
-  return gpu && !memory.disk.empty();
-}
-
 void check_memory(const config::TrainConfig& config, const config::EmbeddingMemoryConfig& memory,
-                  const std::vector<std::unique_ptr<EmbeddingLayer>>& layers, bool gpu) {
+                  const std::vector<std::unique_ptr<EmbeddingLayer>>& layers, bool gpu,
+                  const embedding::TierKind& kind) {
   if (memory.automatic) return;
   const config::JsonNode& node = *config.root.find("solver")->find("embedding_memory");
   if (gpu && memory.gpu_gb == 0) config::fail_at(node, "gpu_gb is required for training on a GPU");
   if (!gpu && memory.disk.empty())
     config::fail_at(node, "host_gb and disk are required for training on the CPU");
-  if (!three_tiers(memory, gpu)) return;
-  const char* const instead =
-      "without host_gb and disk, all rows are in the memory of the host, which any number of GPUs "
-      "and hash tables can use";
-  if (config.solver.ranks() > 1)
-    config::fail_at(node, fmt::format("expected one GPU for gpu_gb, host_gb and disk together, "
-                                      "found {}; {}",
-                                      config.solver.ranks(), instead));
+  if (config.solver.ranks() > 1 && !kind.ranks)
+    config::fail_at(node, fmt::format("expected one {} for {}, found {}; {}", gpu ? "GPU" : "rank",
+                                      kind.keys, config.solver.ranks(), kind.instead));
   for (const auto& layer : layers)
-    if (layer->hashed())
-      config::fail_at(node, fmt::format("expected no hash tables for gpu_gb, host_gb and disk "
-                                        "together, found \"{}\" of type {}; {}",
-                                        layer->name(), layer->type(), instead));
+    if (layer->hashed() && !kind.hashed)
+      config::fail_at(node,
+                      fmt::format("expected no hash tables for {}, found \"{}\" of type {}; {}",
+                                  kind.keys, layer->name(), layer->type(), kind.instead));
 }
 
 // Each layer's part of a rank's memory: by the bytes of its rows.
@@ -84,7 +75,8 @@ std::vector<embedding::RowMemory> share_memory(
   if (!chosen) return shares;
   const config::EmbeddingMemoryConfig& memory = *chosen;
   const bool gpu = on_gpus(setup);
-  check_memory(config, memory, layers, gpu);
+  const embedding::TierKind& kind = embedding::tier_kind(gpu, !memory.disk.empty());
+  check_memory(config, memory, layers, gpu, kind);
   const auto bytes = [](const EmbeddingLayer& layer) {
     const int64_t rows = layer.hashed() ? layer.hash_capacity() : layer.layout().total_rows;
     return static_cast<double>(rows * layer.row_bytes());
@@ -99,6 +91,7 @@ std::vector<embedding::RowMemory> share_memory(
                                                  : setup.place.ranks.ranks());
   for (size_t i = 0; i < layers.size(); ++i) {
     embedding::RowMemory& of = shares[i];
+    of.kind = &kind;
     const auto share = [&](const char* automatic, const char* key, double gigabytes) {
       const double part = bytes(*layers[i]) / all / sharing;
       return embedding::MemoryShare{
@@ -109,7 +102,7 @@ std::vector<embedding::RowMemory> share_memory(
     };
     const auto host = share(" \"auto\", host_gb", ".host_gb", memory.host_gb);
     of.lines = gpu ? share(" \"auto\", gpu_gb", ".gpu_gb", memory.gpu_gb) : host;
-    if (three_tiers(memory, gpu)) of.host = host;
+    of.host = host;
     if (memory.disk.empty()) continue;
     of.folder = config.resolve(memory.disk);
     of.max_disk_bytes = std::llround(std::min(memory.disk_gb, kMaxGigabytes) * 1e9);

@@ -131,14 +131,22 @@ void Model::allocate(std::span<const plan::LentMemory> lent) {
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   const bool training = &plan == &train_plan_;
-  if (!exchanges_) {
-    const auto& tables = layers_.embeddings;
-    for (const auto& e : tables)
-      e->tables().steps().begin_run(executor_->exec(), host_, context, training);
+  const auto for_tiers = [&](const auto& body) {
+    for (const auto& e : layers_.embeddings)
+      if (embedding::RowTier* const tier = e->tables().storage().tier()) body(*tier);
+  };
+  for_tiers([&](embedding::RowTier& tier) {
+    tier.begin_run(executor_->exec(), host_, context.input, context.batch, training);
+  });
+  if (exchanges_)
+    run_on_ranks(plan, context);
+  else
     executor_->run(plan, context);
-    for (const auto& e : tables) e->tables().steps().end_run(host_);
-    return;
-  }
+  for_tiers([&](embedding::RowTier& tier) { tier.end_run(host_); });
+}
+
+void Model::run_on_ranks(const plan::Plan& plan, const plan::StepContext& context) {
+  const bool training = &plan == &train_plan_;
   const auto run = [&] {
     exchanges_->status.begin_run();
     executor_->run(plan, context);

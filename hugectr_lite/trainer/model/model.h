@@ -140,6 +140,7 @@ class Model {
   void build_train_plan(plan::Plan& plan);
   void build_eval_plan(plan::Plan& plan);
   void run(const plan::Plan& plan, const plan::StepContext& context);
+  void run_on_ranks(const plan::Plan& plan, const plan::StepContext& context);
   void grow_exchanges(const plan::Plan& plan);
 
   const config::TrainConfig& config_;

@@ -83,24 +83,20 @@ std::vector<LayerTiers> tiers_of(const Model& model) {
   std::vector<LayerTiers> list;
   for (const auto& e : model.layers().embeddings) {
     const embedding::TableStorage& storage = e->tables().storage();
-    const auto tiers = storage.tiers();
+    if (!storage.tier()) continue;
+    const auto tiers = storage.tier()->memories();
     for (size_t i = 0; i < tiers.size(); ++i) {
       const embedding::StorageTier& of = tiers[i];
-      const bool lower = i > 0;
       list.push_back({.name = e->name(),
-                      .first = lower     ? "memory of the host"
-                               : of.disk ? "memory"
-                                         : "memory of the GPU",
-                      .second = of.disk
-                                    ? "the disk " + model.config().resolve(model.row_memory()->disk)
-                                    : "the host",
+                      .first = of.name,
+                      .second = of.others,
                       .rows = storage.own_rows(),
                       .resident = of.lines,
                       .row_bytes = e->row_bytes(),
                       .in_second = of.disk                ? storage.own_rows() - of.lines
                                    : i + 1 < tiers.size() ? tiers[i + 1].lines
                                                           : storage.own_rows(),
-                      .is_lower = lower,
+                      .is_lower = i > 0,
                       .largest_file = of.largest_file,
                       .forecast = of.forecast});
     }
@@ -111,8 +107,8 @@ std::vector<LayerTiers> tiers_of(const Model& model) {
 std::vector<embedding::RowCacheCounts> moved_rows(const Model& model) {
   std::vector<embedding::RowCacheCounts> list;
   for (const auto& e : model.layers().embeddings)
-    for (const auto& tier : e->tables().storage().tiers(/*counted=*/true))
-      list.push_back(tier.moved);
+    if (const embedding::RowTier* const tier = e->tables().storage().tier())
+      for (const auto& memory : tier->memories(/*counted=*/true)) list.push_back(memory.moved);
   return list;
 }
 
@@ -155,7 +151,8 @@ std::string tier_traffic_text(const LayerTiers& t, const embedding::RowCacheCoun
 int64_t host_row_bytes(const Model& model) {
   int64_t bytes = 0;
   for (const auto& e : model.layers().embeddings)
-    bytes += e->tables().storage().host_bytes() + e->tables().steps().host_bytes();
+    if (const embedding::RowTier* const tier = e->tables().storage().tier())
+      bytes += tier->host_bytes();
   return bytes;
 }
 

@@ -1,0 +1,251 @@
+// The kinds of tiers: their sizes, and what is expected of them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "embedding/device_row_cache.h"
+#include "embedding/disk_tier.h"
+#include "embedding/host_lines.h"
+#include "embedding/row_tier.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::embedding {
+
+plan::TierBytes RowTier::traffic(size_t memory, int64_t batch, bool ahead) const {
+  const StorageTier& of = memories_[memory];
+  if (!of.forecast) return {};
+  return {.read_per_sample = of.forecast->read_bytes / static_cast<double>(batch),
+          .written_per_sample = of.forecast->written_bytes / static_cast<double>(batch),
+          .disk = of.disk,
+          .ahead = of.disk && ahead};
+}
+
+namespace {
+
+// A GPU's memory over the host's; without a GPU only its numbers, to look at.
+class GpuTier final : public RowTier {
+ public:
+  GpuTier(const Exec& exec, StorageTier memory, const DeviceRowCacheOptions& options)
+      : RowTier({std::move(memory)}), exec_(exec) {
+    if (exec.on_gpu()) cache_.emplace(options);
+  }
+
+  [[nodiscard]] int64_t bytes() const override { return cache_ ? cache_->device_bytes(exec_) : 0; }
+  [[nodiscard]] int64_t host_bytes() const override { return cache_ ? cache_->host_bytes() : 0; }
+  void attach(const Exec& exec, const UpdatedRows& lines) override { cache_->attach(exec, lines); }
+  void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines, int64_t first,
+             int64_t count, bool training) override {
+    cache_->admit(exec, rows, rows, lines, first, count, training);
+  }
+  [[nodiscard]] LineOfRow line_of_row() const override { return cache_->line_of_row(); }
+  void check() const override {
+    if (cache_) cache_->check();
+  }
+
+  [[nodiscard]] const UpdatedRows* all_rows() const override { return &cache_->host_rows(); }
+  void read(size_t part, std::span<const uint32_t> rows, void* out) override {
+    cache_->flush();
+    const Matrix<float> from = this->part(part);
+    for (size_t i = 0; i < rows.size(); ++i)
+      std::copy_n(from.row(rows[i]), from.dim(1),
+                  static_cast<float*>(out) + static_cast<int64_t>(i) * from.dim(1));
+  }
+  void write(size_t part, std::span<const uint32_t> rows, const void* in) override {
+    cache_->flush();
+    cache_->forget();
+    const Matrix<float> to = this->part(part);
+    for (size_t i = 0; i < rows.size(); ++i)
+      std::copy_n(static_cast<const float*>(in) + static_cast<int64_t>(i) * to.dim(1), to.dim(1),
+                  to.row(rows[i]));
+  }
+
+ protected:
+  void count(std::vector<StorageTier>& memories) const override {
+    if (cache_) memories.front().moved = cache_->counts();
+  }
+
+ private:
+  [[nodiscard]] Matrix<float> part(size_t part) const {
+    const UpdatedRows& all = cache_->host_rows();
+    return part == 0 ? all.w.as<float>() : part == 1 ? all.state0 : all.state1;
+  }
+
+  const Exec exec_;
+  std::optional<DeviceRowCache> cache_;
+};
+
+// ---- Sizes ----
+
+std::vector<int64_t> part_bytes(const TablesSpec& spec) {
+  std::vector<int64_t> bytes = {spec.row_bytes()};
+  for (int i = 0; i < optimizer::state_count(spec.rule.type); ++i)
+    bytes.push_back(optimizer::state_width(spec.rule.type, i, spec.layout.width) * kFloatBytes);
+  return bytes;
+}
+
+// Rows of a GPU are float.
+DeviceRowCacheOptions device_options(const TierSetup& s, int64_t rows, int64_t lines,
+                                     int64_t host_rows) {
+  DeviceRowCacheOptions options{
+      .name = s.spec.name,
+      .rows = rows,
+      .lines = lines,
+      .max_lookups = s.place.max_batch * s.spec.layout.columns() * s.place.ranks.ranks(),
+      .host_rows = host_rows};
+  const std::vector<int64_t> bytes = part_bytes(s.spec);
+  for (size_t i = 0; i < bytes.size(); ++i) options.widths[i] = bytes[i] / kFloatBytes;
+  return options;
+}
+
+RowCacheOptions disk_options(const TierSetup& s, int64_t lines) {
+  return {.name = s.spec.name,
+          .rows = s.rows,
+          .lines = lines,
+          .part_bytes = part_bytes(s.spec),
+          .first_state = optimizer::initial_state(s.spec.rule),
+          .folder = s.place.memory.folder,
+          .max_disk_bytes = s.place.memory.max_disk_bytes,
+          .batches_in_use = s.place.gpu ? 2 : 1};
+}
+
+// Lines of `memory` that fit, at most a line a row. bytes_with(rows, lines): what the rows of a rank
+// take there with so many lines. What is too little for one rank is an error on all.
+template <typename BytesWith>
+int64_t lines_for(const TierSetup& s, const MemoryShare& memory, BytesWith&& bytes_with) {
+  const TablesPlace& place = s.place;
+  // The rows of two batches: the current and the next one.
+  const int64_t max_needed = 2 * place.max_batch * s.spec.layout.columns() * place.ranks.ranks();
+  int64_t needed = 0, least = 0, mapped = 0;
+  for (int rank = 0; rank < place.ranks.ranks(); ++rank) {
+    const int64_t rows = place.placement ? place.placement->rows_of(rank) : s.rows,
+                  lines = std::min(rows, max_needed), bytes = bytes_with(rows, lines);
+    if (rows == 0 || bytes <= needed) continue;
+    needed = bytes;
+    least = lines;
+    mapped = rows;
+  }
+  if (memory.bytes >= needed) {
+    constexpr int64_t kMany = 1 << 20;  // so that rounding does not count
+    const int64_t fixed = bytes_with(s.rows, 0), many = bytes_with(s.rows, kMany) - fixed;
+    const double lines =
+        static_cast<double>(memory.bytes - fixed) * kMany / static_cast<double>(many);
+    return lines < static_cast<double>(s.rows)
+               ? std::max(std::min(s.rows, max_needed), static_cast<int64_t>(lines))
+               : s.rows;
+  }
+  raise<ConfigError>(
+      "solver.embedding_memory{}: expected at least {:.6f} GB, of which \"{}\" has a share of "
+      "{:.3f} on each rank, for the {} rows of two batches and the map of {} rows, found {}",
+      memory.key, std::ceil(static_cast<double>(needed) / memory.share * 1e-3 + 1) * 1e-6,
+      s.spec.name, memory.share, least, mapped, memory.gigabytes);
+}
+
+int64_t lines_on_host(const TierSetup& s, const MemoryShare& memory) {
+  const int64_t record = s.spec.stored_row_bytes(),
+                fixed = s.place.gpu ? HostLines::bytes(s.spec.layout, s.place.max_batch) : 0;
+  return lines_for(s, memory, [&](int64_t rows, int64_t lines) {
+    return lines * record + RowCache::memory_bytes(rows, lines, record) + fixed;
+  });
+}
+
+// The replicated rows are the most frequent ones if the placement is by category. Else they are
+// whole tables, whose keys are not among the frequencies by themselves.
+std::optional<TierForecast> forecast(const TierSetup& s, int64_t lines, bool disk) {
+  const TablesPlace& place = s.place;
+  const int64_t replicated = place.placement ? place.placement->replicated_rows() : 0;
+  const bool by_category = place.placement && place.placement->model();
+  if (!place.keys || (replicated > 0 && !by_category)) return std::nullopt;
+  const int64_t spread = s.spec.layout.total_rows - replicated;
+  const int ranks = place.ranks.ranks();
+  const double share = s.spec.hash_capacity > 0
+                           ? 1.0 / ranks
+                           : static_cast<double>(s.rows) / static_cast<double>(spread);
+  const ResidencyForecast rows = forecast_residency(
+      place.keys->frequencies, {.lines = static_cast<double>(lines),
+                                .rows_share = share,
+                                .replicated_rows = static_cast<double>(replicated),
+                                .batch = static_cast<double>(place.train_batch * ranks),
+                                .ranks = ranks,
+                                .batches = place.keys->run_batches});
+  const auto record = static_cast<double>(s.spec.stored_row_bytes());
+  // The host has the rows that no batch has trained, too; on a disk they are not.
+  return TierForecast{
+      .rows = rows,
+      .read_bytes = disk ? (rows.missing - rows.first) *
+                               static_cast<double>(RowLog::block_bytes(s.spec.stored_row_bytes()))
+                         : rows.missing * record,
+      .written_bytes = rows.displaced * record};
+}
+
+StorageTier over_disk(const TierSetup& s, const char* name, int64_t lines) {
+  return {.name = name,
+          .others = "the disk " + s.place.memory.folder,
+          .disk = true,
+          .lines = lines,
+          .largest_file = RowLog::largest_file(s.spec.stored_row_bytes(), s.rows - lines),
+          .forecast = forecast(s, lines, true)};
+}
+
+// ---- Kinds ----
+
+std::unique_ptr<RowTier> make_disk_tier(const TierSetup& s) {
+  const int64_t lines = lines_on_host(s, s.place.memory.lines);
+  if (s.rows == 0) return nullptr;
+  return std::make_unique<DiskTier>(std::vector{over_disk(s, "memory", lines)},
+                                    disk_options(s, lines), s.initial_weights);
+}
+
+// A GPU that can hold all rows needs no cache, and a host none over a disk.
+std::unique_ptr<RowTier> make_on_gpu(const TierSetup& s, bool disk) {
+  const Exec exec = s.place.exec();
+  if (!exec.on_gpu() && disk) return make_disk_tier(s);
+  const int64_t lines =
+      !exec.on_gpu() ? lines_on_host(s, s.place.memory.lines)
+                     : lines_for(s, s.place.memory.lines, [&](int64_t rows, int64_t of_them) {
+                         return of_them * s.spec.stored_row_bytes() +
+                                DeviceRowCache::device_bytes(
+                                    exec, device_options(s, rows, of_them, disk ? rows : 0));
+                       });
+  if (s.rows == 0 || (exec.on_gpu() && lines == s.rows)) return nullptr;
+  HLITE_CHECK(!disk || (s.place.ranks.ranks() == 1 && s.spec.hash_capacity == 0), "{}: three tiers",
+              s.spec.name);
+  StorageTier memory{.name = "memory of the GPU",
+                     .others = "the host",
+                     .lines = lines,
+                     .forecast = forecast(s, lines, false)};
+  const int64_t in_host = disk ? lines_on_host(s, s.place.memory.host) : s.rows;
+  if (in_host == s.rows)
+    return std::make_unique<GpuTier>(exec, std::move(memory), device_options(s, s.rows, lines, 0));
+  return std::make_unique<HostLines>(
+      s, std::vector{std::move(memory), over_disk(s, "memory of the host", in_host)},
+      device_options(s, s.rows, lines, in_host), disk_options(s, in_host));
+}
+
+std::unique_ptr<RowTier> make_gpu_tier(const TierSetup& s) { return make_on_gpu(s, false); }
+std::unique_ptr<RowTier> make_three_tiers(const TierSetup& s) { return make_on_gpu(s, true); }
+
+}  // namespace
+
+const TierKind kDiskTier{.keys = "host_gb and disk",
+                         .ranks = true,
+                         .hashed = true,
+                         .instead = "",
+                         .always_on_disk = true,
+                         .make = make_disk_tier};
+const TierKind kGpuTier{.keys = "gpu_gb",
+                        .ranks = true,
+                        .hashed = true,
+                        .instead = "",
+                        .always_on_disk = false,
+                        .make = make_gpu_tier};
+const TierKind kThreeTiers{
+    .keys = "gpu_gb, host_gb and disk together",
+    .ranks = false,
+    .hashed = false,
+    .instead =
+        "without host_gb and disk, all rows are in the memory of the host, which any number "
+        "of GPUs and hash tables can use",
+    .always_on_disk = false,
+    .make = make_three_tiers};
+
+}  // namespace hlite::embedding
