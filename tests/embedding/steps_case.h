@@ -35,10 +35,10 @@ inline float gradient_of(int rank, int64_t element) {
          4;
 }
 
-// All rows of all tables, as rank 0 gets them; collective.
-inline std::vector<float> rows_of(const EmbeddingTables& tables) {
+// All elements of tensors, as rank 0 gets them; collective.
+inline std::vector<float> elements_of(const std::vector<TensorRef>& tensors) {
   std::vector<float> all;
-  for (const TensorRef& tensor : tables.tables()) {
+  for (const TensorRef& tensor : tensors) {
     std::vector<float> rows(static_cast<size_t>(tensor.size()));
     if (tensor.data)
       std::copy_n(tensor.data, tensor.size(), rows.begin());
@@ -47,6 +47,10 @@ inline std::vector<float> rows_of(const EmbeddingTables& tables) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;
+}
+
+inline std::vector<float> rows_of(const EmbeddingTables& tables) {
+  return elements_of(tables.tables());
 }
 
 // What a rank's tables are to be.
@@ -58,6 +62,9 @@ struct StepsOptions {
   bool gathers = false;                         // every rank gets all keys
   comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
   Exec exec = {};                               // there
+  optimizer::UpdateRule rule = steps_spec().rule;
+  FloatType precision = FloatType::kFloat;  // of rows
+  const TierKind* tier = nullptr;
 };
 
 // A rank's tables with what an iteration needs.
@@ -131,6 +138,8 @@ class StepsOfRank {
     TablesSpec spec = steps_spec();
     spec.hash_capacity = options.hashed_rows;
     spec.init_rows = spec.layout.rows;
+    spec.rule = options.rule;
+    spec.table_type = options.precision;
     return spec;
   }
   static TablesPlace place_of(comm::Communicator& world, const StepsOptions& options) {
@@ -144,7 +153,8 @@ class StepsOfRank {
                       .max_batch = kStepBatch,
                       .train_batch = kStepBatch,
                       .gpu = options.exec.cuda,
-                      .wire = options.wire};
+                      .wire = options.wire,
+                      .memory = {.kind = options.tier}};
     std::vector<int> all;
     for (int q = 0; q < n; ++q) all.push_back(q);
     if (n > 1)
