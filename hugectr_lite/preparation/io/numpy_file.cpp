@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cstring>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
@@ -18,91 +20,25 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr int64_t kAlignment = 64;
 constexpr int64_t kMaxHeader = 1 << 16;  // plain arrays need some 100 bytes
 
-// The literal of a Python dictionary, as far as the header needs it.
-class HeaderText {
- public:
-  HeaderText(const std::string& file, std::string_view text)
-      : file_(file), whole_(text), text_(text) {}
-
-  NumpyHeader parse() {
-    NumpyHeader header;
-    bool type = false, order = false, shape = false;
-    expect("{");
-    while (!take("}")) {
-      const std::string_view key = string();
-      expect(":");
-      if (key == "descr") {
-        header.type = string();
-        type = true;
-      } else if (key == "fortran_order") {
-        header.fortran_order = take("True");
-        if (!header.fortran_order) expect("False");
-        order = true;
-      } else if (key == "shape") {
-        header.shape = tuple();
-        shape = true;
-      } else {
-        fail(fmt::format("expected descr, fortran_order or shape, found {}", in_quotes(key)));
-      }
-      if (!take(",")) {
-        expect("}");
-        break;
-      }
-    }
-    skip_blanks();
-    if (!text_.empty()) fail(fmt::format("expected its end, found {}", in_quotes(text_)));
-    if (!type || !order || !shape) fail("expected descr, fortran_order and shape, one is missing");
-    return header;
+// Python's literal of a dictionary, read as JSON.
+NumpyHeader parse_header(const std::string& file, std::string text) {
+  for (char& c : text) c = c == '\'' ? '"' : c == '(' ? '[' : c == ')' ? ']' : c;
+  for (const auto& [from, to] : {std::pair("True", "true"), std::pair("False", "false")})
+    if (const size_t at = text.find(from); at != text.npos) text.replace(at, std::strlen(from), to);
+  for (size_t at = text.find(','); at != text.npos; at = text.find(',', at + 1))
+    if (const size_t next = text.find_first_not_of(" \n", at + 1);
+        next != text.npos && (text[next] == '}' || text[next] == ']'))
+      text[at] = ' ';
+  try {
+    const auto json = nlohmann::json::parse(text);
+    return {.type = json.at("descr").get<std::string>(),
+            .shape = json.at("shape").get<std::vector<int64_t>>(),
+            .fortran_order = json.at("fortran_order").get<bool>()};
+  } catch (const nlohmann::json::exception& error) {
+    raise<DataError>("{}: expected a .npy header of descr, fortran_order and shape, found {} ({})",
+                     file, in_quotes(text), error.what());
   }
-
- private:
-  [[noreturn]] void fail(const std::string& problem) const {
-    raise<DataError>("{}: .npy header, character {}: {}", file_, whole_.size() - text_.size(),
-                     problem);
-  }
-  void skip_blanks() {
-    while (!text_.empty() && (text_[0] == ' ' || text_[0] == '\n')) text_.remove_prefix(1);
-  }
-  bool take(std::string_view token) {
-    skip_blanks();
-    if (text_.substr(0, token.size()) != token) return false;
-    text_.remove_prefix(token.size());
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!take(token)) fail(fmt::format("expected {}, found {}", token, in_quotes(text_)));
-  }
-  std::string_view string() {
-    const bool single = take("'");
-    if (!single) expect("\"");
-    const size_t end = text_.find(single ? '\'' : '"');
-    if (end == std::string_view::npos) fail("expected a closing quote, found none");
-    const std::string_view value = text_.substr(0, end);
-    text_.remove_prefix(end + 1);
-    return value;
-  }
-  std::vector<int64_t> tuple() {
-    std::vector<int64_t> values;
-    expect("(");
-    while (!take(")")) {
-      skip_blanks();
-      int64_t value = 0;
-      const auto [stop, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
-      if (error != std::errc() || value < 0)
-        fail(fmt::format("expected a size, found {}", in_quotes(text_)));
-      text_.remove_prefix(static_cast<size_t>(stop - text_.data()));
-      values.push_back(value);
-      if (!take(",")) {
-        expect(")");
-        break;
-      }
-    }
-    return values;
-  }
-
-  const std::string& file_;
-  std::string_view whole_, text_;
-};
+}
 
 // Returns the bytes of "<f4", "|b1"; 0 for what is no plain number.
 int64_t bytes_of(std::string_view type) {
@@ -117,7 +53,7 @@ int64_t bytes_of(std::string_view type) {
 int64_t data_bytes(const NumpyHeader& header) {
   int64_t bytes = header.item_bytes();
   for (const int64_t size : header.shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return -1;
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return -1;
   return bytes;
 }
 
@@ -170,16 +106,15 @@ NumpyHeader read_numpy_header(const ByteSource& file) {
                      std::min(kMaxHeader, size - before), length);
   std::string text(static_cast<size_t>(length), '\0');
   file.read(before, std::as_writable_bytes(std::span(text)));
-  NumpyHeader header = HeaderText(file.name(), text).parse();
+  NumpyHeader header = parse_header(file.name(), std::move(text));
   if (header.item_bytes() == 0)
     raise<DataError>("{}: expected numbers, found items of type {}", file.name(),
                      in_quotes(header.type));
   header.data_offset = before + length;
   if (data_bytes(header) != size - header.data_offset)
-    raise<DataError>(
-        "{}: expected {} bytes of data (type {}, shape [{}]), found {}", file.name(),
-        data_bytes(header) < 0 ? "more than 2^63" : fmt::format("{}", data_bytes(header)),
-        header.type, fmt::join(header.shape, ", "), size - header.data_offset);
+    raise<DataError>("{}: expected {} bytes of data (type {}, shape [{}]), found {}", file.name(),
+                     data_bytes(header) < 0 ? "below 2^63" : fmt::format("{}", data_bytes(header)),
+                     header.type, fmt::join(header.shape, ", "), size - header.data_offset);
   return header;
 }
 
