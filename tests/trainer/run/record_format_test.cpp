@@ -102,7 +102,7 @@ std::vector<double> losses_of(const SmallRun& run, std::vector<std::string> chan
       trainer.step();
       losses.push_back(trainer.batch_loss());
     }
-    losses.push_back(trainer.evaluations().evaluate()->auc);
+    losses.push_back(trainer.evaluations().evaluate()->auc.value());
   });
   return losses;
 }
