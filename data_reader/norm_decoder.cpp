@@ -99,14 +99,15 @@ void NormDecoder::report_key(const RecordPlace& place, int64_t column, int64_t f
                  first + int64_t{key_check_.last_key(column)}});
 }
 
-NormStream::NormStream(const config::DataConfig& config, const std::string& list,
-                       std::span<const int64_t> slot_rows, IssueSink& sink)
+NormStream::NormStream(const config::DataConfig& config, const std::string& source,
+                       std::vector<std::string> files, std::span<const int64_t> slot_rows,
+                       IssueSink& sink)
     : decoder_(config, slot_rows, sink),
-      files_(read_file_list(list), [&](const std::string& path, const NormHeader& header) {
+      files_(std::move(files), [&](const std::string& path, const NormHeader& header) {
         check_header(config, path, header);
       }) {
   if (samples() == 0)
-    raise<DataError>("{}: expected at least one sample, found none in {} files", list,
+    raise<DataError>("{}: expected at least one sample, found none in {} files", source,
                      files_.count());
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
@@ -53,13 +54,14 @@ class NormDecoder {
   IssueSink* sink_;
 };
 
-// The samples of a list of Norm files, decoded as a config says.
+// The samples of Norm files, decoded as a config says.
 class NormStream {
  public:
-  // Opens every file of the list once. Throws DataError when one cannot be read, is no Norm file,
+  // Opens every file once; `source` is for messages. Throws DataError when one cannot be read, is no Norm file,
   // or its header is not what the config says. `sink` receives values outside of their ranges.
-  NormStream(const config::DataConfig& config, const std::string& list,
-             std::span<const int64_t> slot_rows, IssueSink& sink = refusing_sink());
+  NormStream(const config::DataConfig& config, const std::string& source,
+             std::vector<std::string> files, std::span<const int64_t> slot_rows,
+             IssueSink& sink = refusing_sink());
 
   // Samples of all files, as their headers say.
   [[nodiscard]] int64_t samples() const { return files_.records(); }

@@ -14,13 +14,14 @@ namespace {
 constexpr int64_t kPieceRows = 4096;
 }  // namespace
 
-NormReader::NormReader(const config::DataConfig& config, const std::string& list, Split split,
-                       int64_t batch_size, std::span<const int64_t> slot_rows,
-                       const SourceOptions& options)
+NormReader::NormReader(const config::DataConfig& config, const std::string& source,
+                       std::vector<std::string> files, Split split, int64_t batch_size,
+                       std::span<const int64_t> slot_rows, const SourceOptions& options)
     : BatchRing(config, batch_size, options),
-      stream_(config, list, slot_rows, options.sink ? *options.sink : refusing_sink()) {
+      stream_(config, source, std::move(files), slot_rows,
+              options.sink ? *options.sink : refusing_sink()) {
   HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "records of no fixed size, shuffled");
-  set_samples(config, split, list, stream_.samples());
+  set_samples(config, split, source, stream_.samples());
   make_slots(options.resident ? batches_per_epoch() : kSlots);
 }
 
@@ -52,7 +53,8 @@ class NormRecords final : public RecordFormat {
                                                   std::span<const int64_t> slot_rows,
                                                   const SourceOptions& options) const override {
     require_fit(path, config, slot_rows);
-    return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
+    return std::make_unique<NormReader>(config, path, files(path), split, batch_size, slot_rows,
+                                        options);
   }
   [[nodiscard]] int64_t memory_bytes(const config::DataConfig&, int64_t rows, int64_t row_bytes,
                                      int64_t /*samples*/, const SourceOptions&) const override {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data_reader/batch_ring.h"
 #include "data_reader/norm_decoder.h"
@@ -20,11 +21,11 @@ class NormReader final : public BatchRing {
  public:
   static constexpr int64_t kSlots = 4;
 
-  // See open_source(); `list` is the file list. Throws DataError also when the files hold fewer
+  // See open_source(); `source` is for messages. Throws DataError also when the files hold fewer
   // samples than the config's num_samples.
-  NormReader(const config::DataConfig& config, const std::string& list, Split split,
-             int64_t batch_size, std::span<const int64_t> slot_rows,
-             const SourceOptions& options = {});
+  NormReader(const config::DataConfig& config, const std::string& source,
+             std::vector<std::string> files, Split split, int64_t batch_size,
+             std::span<const int64_t> slot_rows, const SourceOptions& options = {});
   ~NormReader() override { join_threads(); }
 
  private:

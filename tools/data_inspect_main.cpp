@@ -8,16 +8,14 @@
 #include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/preparation/inspect/fit_check.h"
 #include "hugectr_lite/preparation/inspect/inspection.h"
-#include "hugectr_lite/preparation/inspect/picture.h"
 #include "hugectr_lite/preparation/io/command_line.h"
-#include "hugectr_lite/preparation/io/output_file.h"
 
 namespace hlite::prep {
 namespace {
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string config, role, svg, rows;
+  std::string config, role, rows;
   std::vector<std::string> overrides;
   std::optional<int64_t> batch;
   bool json = false;
@@ -70,10 +68,6 @@ class Session {
       if (!arguments_.batch) arguments_.inspect.batch = config_->solver.batchsize;
     }
     if (arguments_.files.empty()) raise<ConfigError>("files or --config are required");
-    if (!arguments_.svg.empty() && arguments_.files.size() > 1) {
-      raise<ConfigError>("--svg: expected one file, found {}", arguments_.files.size());
-    }
-    refuse_input_as_output();
     if (arguments_.batch) arguments_.inspect.batch = *arguments_.batch;
     for (const std::string& file : arguments_.files) inspect_path(file);
     using Json = nlohmann::ordered_json;
@@ -98,12 +92,6 @@ class Session {
                                                                      : config::Split::kTrain;
   }
 
-  void refuse_input_as_output() const {
-    std::vector<NamedPath> inputs = {{"--config", arguments_.config}};
-    for (const std::string& file : arguments_.files) inputs.push_back({"file", file});
-    expect_no_input({"--svg", arguments_.svg}, inputs);
-  }
-
   void inspect_path(const std::string& file) {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (config_ == nullptr || std::filesystem::exists(file)) {
@@ -114,7 +102,6 @@ class Session {
       } else {
         std::printf("%s", report_text(inspection).c_str());
       }
-      if (!arguments_.svg.empty()) write_svg(inspection);
     }
     if (config_ != nullptr) {
       const FitCase fit{*config_, role_of(file), file, slot_rows_, arguments_.inspect.rows};
@@ -128,15 +115,6 @@ class Session {
     }
     if (!arguments_.json) std::printf("\n");
     json_.push_back(std::move(json));
-  }
-
-  void write_svg(const Inspection& inspection) const {
-    if (!inspection.statistics || inspection.statistics->skew.lookups == 0) {
-      raise<DataError>("--svg: {} has no keys to draw", inspection.file.path);
-    }
-    OutputFile out(arguments_.svg);
-    out.write(skew_svg(inspection.statistics->skew, inspection.file.path));
-    out.commit();
   }
 
   Arguments arguments_;
@@ -160,7 +138,7 @@ int main(int argc, char** argv) {
       "code is 3 when they do not.",
       "  data_inspect data/train.bin                          # by the manifest in its folder\n"
       "  data_inspect --config configs/demo.json              # source and eval_source\n"
-      "  data_inspect day_0.gz --rows 100000 --svg skew.svg\n"};
+      "  data_inspect day_0.gz --rows 100000\n"};
   return prep::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {
@@ -179,7 +157,6 @@ int main(int argc, char** argv) {
                        "Samples whose distinct rows are counted (default: the config's batchsize, "
                        "else 65536)")
             ->check(whole_number(1));
-        app.add_option("--svg", arguments.svg, "Write a picture of the skew");
         app.add_flag("--json", arguments.json, "Print JSON: a list with an object a file");
       },
       [&] {

@@ -1,7 +1,8 @@
 #include "hugectr_lite/preparation/inspect/fit_check.h"
 
-#include <algorithm>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string_view>
 
 #include "data_reader/manifest_fit.h"
@@ -46,16 +47,8 @@ std::string conversion_advice(const FileFacts& file, const config::DataConfig& d
   }
 }
 
-// What a file of a format is, and what looks at its records. Those of formats that are not here are
-// read as training would.
-struct Way {
-  const char* format;
-  FileKind kind;
-  void (*check)(const FitCase& fit, const FileFacts& file, FitReport& report);
-};
-
-void check_kind(const FitCase& fit, const FileFacts& file, const Way& way, FitReport& report) {
-  if (file.kind == way.kind && file.compression == Compression::kNone) return;
+void check_kind(const FitCase& fit, const FileFacts& file, FileKind wanted, FitReport& report) {
+  if (file.kind == wanted && file.compression == Compression::kNone) return;
   const config::DataConfig& data = fit.config.data;
   if (file.compression != Compression::kNone) {
     return report.fail(
@@ -64,7 +57,7 @@ void check_kind(const FitCase& fit, const FileFacts& file, const Way& way, FitRe
                     data.format->name),
         file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data));
   }
-  const bool norm_file = way.kind == FileKind::kNormList && file.kind == FileKind::kNorm;
+  const bool norm_file = wanted == FileKind::kNormList && file.kind == FileKind::kNorm;
   report.fail(
       norm_file ? "norm_file" : "wrong_format",
       fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")", fit.path,
@@ -158,35 +151,20 @@ void check_other_file(const FitCase& fit, FitReport& report) {
   }
 }
 
-}  // namespace
-
-// Reads it as training would.
-static void check_by_reading(const FitCase& fit, const FileFacts&, FitReport& report) {
-  const config::DataConfig& data = fit.config.data;
-  std::vector<int64_t> rows = fit.slot_rows;
-  if (rows.empty()) rows.assign(data.key_layout().hotness.size(), kNoKey);
-  data::SourceOptions once{.repeat = false, .max_samples = fit.wanted};
-  try {
-    const auto source = data::open_source(data, fit.path, fit.role, 4096, rows, once);
-    while (source->next().size > 0) {
-    }
-  } catch (const DataError& error) {
-    report.fail("records", error.what());
-  }
+// What files of a format are seen to be; nothing for those that only their reader knows.
+std::optional<FileKind> kind_of(const config::DataFormat& format) {
+  static const std::map<std::string_view, FileKind> kKinds = {{"Raw", FileKind::kBinary},
+                                                              {"RawAsync", FileKind::kBinary},
+                                                              {"Norm", FileKind::kNormList},
+                                                              {"Criteo", FileKind::kCriteoTsv}};
+  const auto found = kKinds.find(format.name);
+  return found == kKinds.end() ? std::nullopt : std::optional(found->second);
 }
+
+}  // namespace
 
 std::string role_name(const FitCase& fit) {
   return fit.role == config::Split::kTrain ? "source" : "eval_source";
-}
-
-void check_count(const FitCase& fit, const char* found, int64_t records, FitReport& report) {
-  const auto& wanted = fit.config.data.samples_of(fit.role);
-  if (!wanted || *wanted <= records) return;
-  const char* key = config::DataConfig::samples_key(fit.role);
-  report.fail("num_samples",
-              fmt::format("{}: {} {} samples; the config's {} says {}", fit.path, found, records,
-                          key, *wanted),
-              fmt::format("\"{}\": {}", key, records));
 }
 
 std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
@@ -214,26 +192,17 @@ FitReport check_fit(const FitCase& fit) {
                 "paths in a config are relative to the config file, then to the working directory");
     return report;
   }
-  static constexpr Way kWays[] = {{"Raw", FileKind::kBinary, check_raw},
-                                  {"RawAsync", FileKind::kBinary, check_raw},
-                                  {"Norm", FileKind::kNormList, check_norm},
-                                  {"Criteo", FileKind::kCriteoTsv, check_by_reading}};
-  const auto way = std::ranges::find(kWays, std::string_view(fit.config.data.format->name),
-                                     [](const Way& w) { return std::string_view(w.format); });
-  if (way == std::end(kWays)) {
-    check_by_reading(fit, {}, report);
-    if (report.fits()) check_other_file(fit, report);
-    return report;
+  if (const auto kind = kind_of(*fit.config.data.format)) {
+    const FileFacts file = detect_file(fit.path);
+    if (file.kind == FileKind::kEmpty) {
+      report.fail("empty_file", fmt::format("{} has no bytes", fit.path));
+      return report;
+    }
+    check_kind(fit, file, *kind, report);
+    if (report.fits()) check_manifest(fit, report);
   }
-  const FileFacts file = detect_file(fit.path);
-  if (file.kind == FileKind::kEmpty) {
-    report.fail("empty_file", fmt::format("{} has no bytes", fit.path));
-    return report;
-  }
-  check_kind(fit, file, *way, report);
-  if (report.fits()) check_manifest(fit, report);
   if (report.fits()) check_other_file(fit, report);
-  if (report.fits()) way->check(fit, file, report);
+  if (report.fits()) check_records(fit, report);
   return report;
 }
 

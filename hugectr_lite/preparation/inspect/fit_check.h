@@ -13,11 +13,10 @@ namespace hlite::prep {
 
 struct Finding {
   // One of: missing_file, empty_file, same_file, swapped_files, wrong_role, compressed,
-  // wrong_format, record_size, truncated, size_of_manifest, stale_file, layout_of_manifest,
+  // wrong_format, norm_file, record_size, size_of_manifest, stale_file, layout_of_manifest,
   // tables_of_manifest, mixed_vocabularies, num_samples, label_values, float_label, integer_label,
   // float_dense, integer_dense, negative_dense, not_finite, dense_dim, global_keys, local_keys,
-  // key_range, file_list, norm_header, norm_file, check_flag, norm_dims, norm_keys, norm_records,
-  // records.
+  // norm_keys, key_range, records.
   std::string fault;
   std::string message;  // what was expected, what was found, where
   std::string advice;   // what would fit; may be empty
@@ -48,14 +47,9 @@ std::vector<int64_t> slot_rows_of(const config::TrainConfig& config);
 // Looks at one file. Throws FileError when it cannot be read.
 FitReport check_fit(const FitCase& fit);
 
-// The parts of check_fit() for a file that is of the config's format.
-void check_raw(const FitCase& fit, const FileFacts& file, FitReport& report);
-void check_norm(const FitCase& fit, const FileFacts& file, FitReport& report);
-
 // "source" or "eval_source"
 std::string role_name(const FitCase& fit);
-// Both: whether the samples that the config wants are there. `found` is the verb of the message,
-// as in "train.bin: has 7 samples".
-void check_count(const FitCase& fit, const char* found, int64_t records, FitReport& report);
+// The part of check_fit() that reads the records.
+void check_records(const FitCase& fit, FitReport& report);
 
 }  // namespace hlite::prep

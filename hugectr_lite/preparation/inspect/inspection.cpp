@@ -53,6 +53,7 @@ std::unique_ptr<RowStream> open_raw(const config::TrainConfig* config,
                            format.float_dense ? ", float dense" : "", records);
   if (const int64_t rest = out.file.bytes % record; rest != 0) {
     out.remarks.push_back(fmt::format("{} bytes are left over after the last whole record", rest));
+    return nullptr;
   }
   return raw_rows(out.file.path, format, options.rows, options.batch);
 }
@@ -74,7 +75,8 @@ std::unique_ptr<RowStream> open_norm(const config::TrainConfig* config,
       "Norm data in {} file(s), {} samples: label_dim {}, dense_dim {}, slot_num {}, {} checksums",
       files.size(), records, first.label_dim, first.dense_dim, first.slots,
       first.sum ? "with" : "without");
-  return norm_rows(files, config != nullptr && config->data.int64_keys, options.rows);
+  return norm_rows(out.file.path, files, first, config != nullptr && config->data.int64_keys,
+                   options.rows);
 }
 
 std::unique_ptr<RowStream> open_parquet(const InspectOptions& options, Inspection& out) {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/preparation/inspect/inspection.h"
-#include "hugectr_lite/preparation/inspect/picture.h"
 
 namespace hlite::prep {
 namespace {
@@ -74,7 +73,7 @@ std::string skew_text(const Skew& skew) {
         skew.batch, skew.distinct_in_batch, 100 * skew.distinct_in_batch / skew.lookups_in_batch,
         skew.lookups_in_batch);
   }
-  return text + skew_picture(skew);
+  return text;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "data_reader/norm_format.h"
 #include "data_reader/raw_format.h"
 #include "hugectr_lite/preparation/csv/csv_guess.h"
 #include "hugectr_lite/preparation/inspect/file_kind.h"
@@ -44,7 +45,7 @@ class RowStream {
   virtual bool next(RowChunk& chunk) = 0;
   // Rows of the file; -1 if they are known only after reading all of it.
   [[nodiscard]] virtual int64_t rows_in_file() const = 0;
-  // Says which rows next() gives: "all", "64 blocks spread over the file", "the first 1000".
+  // Says which rows next() gives: "all", "blocks spread over the file", "the first 1000".
   [[nodiscard]] virtual std::string part() const = 0;
   // Rows passed over because they are not of the format, and the first of them with its reason.
   [[nodiscard]] int64_t bad_rows() const { return bad_rows_; }
@@ -56,15 +57,13 @@ class RowStream {
   std::string first_bad_row_;
 };
 
-// Blocks of rows [first, first + count) that make up `wanted` of `total` rows: all of them, or
-// blocks of at least `least` rows at even distances, the first and the last rows among them.
-std::vector<std::pair<int64_t, int64_t>> sample_blocks(int64_t total, int64_t wanted,
-                                                       int64_t least);
-
-// `wanted`: most rows to look at. `batch`: rows that should lie together (blocks are no shorter).
+// Rows of records, as the trainer reads them. `wanted`: most rows to look at; of more raw data
+// blocks of `batch` rows.
 std::unique_ptr<RowStream> raw_rows(const std::string& path, const data::RawFormat& format,
                                     int64_t wanted, int64_t batch);
-std::unique_ptr<RowStream> norm_rows(const std::vector<std::string>& files, bool int64_keys,
+// `path` stands for the files, of which `first` is the first one's header.
+std::unique_ptr<RowStream> norm_rows(const std::string& path, const std::vector<std::string>& files,
+                                     const data::NormHeader& first, bool int64_keys,
                                      int64_t wanted);
 // The first `wanted` rows of Criteo's text, and of a table as `guess` takes it: its categories are
 // tokens, and it has no columns that are left out.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -25,8 +26,6 @@ uint64_t key_of(std::string_view token, bool hexadecimal) {
     if (const auto value = parse_number<uint32_t>(token, 16)) return *value;
   return random::stream_of(token) >> 1 | uint64_t{1} << 62;
 }
-
-double number_of(std::string_view text) { return parse_number<double>(text).value_or(kNone); }
 
 // A table or, without a guess, Criteo's text.
 class TextRows final : public RowStream {
@@ -95,11 +94,17 @@ class TextRows final : public RowStream {
   }
 
   [[nodiscard]] double label_of(std::string_view text) const {
-    if (!guess_) return number_of(text);
+    if (!guess_) return text == "1" ? 1 : text == "0" ? 0 : kNone;
     const auto has = [&](const std::vector<std::string>& list) {
       return std::find(list.begin(), list.end(), text) != list.end();
     };
     return has(guess_->label.positive) ? 1 : has(guess_->label.negative) ? 0 : kNone;
+  }
+
+  [[nodiscard]] double number_of(std::string_view text) const {
+    if (guess_) return parse_number<double>(text).value_or(kNone);
+    const auto value = parse_number<int32_t>(text);
+    return value ? static_cast<double>(*value) : kNone;
   }
 
   [[nodiscard]] uint64_t token_of(std::string_view text) const {
@@ -124,8 +129,6 @@ class TextRows final : public RowStream {
   }
 
   std::string parse_line(std::string_view line, int64_t row, RowChunk& chunk) {
-    uint32_t record[criteo::kColumns];
-    if (!guess_ && !criteo::parse(line, 0, record)) return criteo::explain(line);
     if (const auto problem = split_csv(dialect_, line, fields_)) return *problem;
     const auto& fields = fields_.fields;
     if (fields.size() != roles_.size()) {
@@ -133,22 +136,23 @@ class TextRows final : public RowStream {
     }
     double* numbers = chunk.numbers.data() + static_cast<size_t>(row) * schema_.numbers.size();
     uint64_t* keys = chunk.keys.data() + static_cast<size_t>(row) * schema_.slot_of.size();
+    bool good = true;  // as a line of Criteo's
     for (size_t c = 0; c < roles_.size(); ++c) {
-      switch (roles_[c]) {
-        case ColumnRole::kLabel:
-          chunk.labels[static_cast<size_t>(row)] = label_of(fields[c]);
-          break;
-        case ColumnRole::kNumber:
-          *numbers++ = number_of(fields[c]);
-          break;
-        case ColumnRole::kCategory:
-          *keys++ = token_of(fields[c]);
-          break;
-        case ColumnRole::kLeftOut:
-          break;
+      const std::string_view text = fields[c];
+      if (roles_[c] == ColumnRole::kLabel) {
+        chunk.labels[static_cast<size_t>(row)] = label_of(text);
+        good &= !std::isnan(chunk.labels[static_cast<size_t>(row)]);
+      } else if (roles_[c] == ColumnRole::kNumber) {
+        *numbers = number_of(text);
+        good &= text.empty() || !std::isnan(*numbers);
+        ++numbers;
+      } else if (roles_[c] == ColumnRole::kCategory) {
+        *keys = token_of(text);
+        good &= text.empty() || *keys <= UINT32_MAX;
+        ++keys;
       }
     }
-    return "";
+    return guess_ || good ? "" : criteo::explain(line);
   }
 
   std::string path_;

@@ -164,26 +164,5 @@ TEST_CASE("statistics of rows agree with their definition, whatever the chunks")
   }
 }
 
-TEST_CASE("sampled blocks cover both ends, in order, without overlap") {
-  CHECK(sample_blocks(0, 10, 1).empty());
-  CHECK(sample_blocks(7, 10, 1) == std::vector<std::pair<int64_t, int64_t>>{{0, 7}});
-  for (const int64_t total : {int64_t{1001}, int64_t{12345}, int64_t{4195197692}}) {
-    for (const int64_t least : {1, 300}) {
-      const auto blocks = sample_blocks(total, 1000, least);
-      CHECK(blocks.front().first == 0);
-      int64_t rows = 0, end = 0;
-      for (const auto& [first, count] : blocks) {
-        rows += count;
-        if (blocks.size() * static_cast<size_t>(count) < static_cast<size_t>(total) / 2)
-          CHECK(first >= end);
-        end = first + count;
-      }
-      CHECK(rows <= 1000);
-      CHECK(rows > 800);
-      if (blocks.size() > 1) CHECK(end == total);
-    }
-  }
-}
-
 }  // namespace
 }  // namespace hlite::prep
