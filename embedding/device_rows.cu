@@ -19,7 +19,7 @@
 namespace hlite::embedding::gpu {
 namespace {
 
-constexpr int kWarp = 32, kSearchThreads = 1024;
+constexpr int kSearchThreads = 1024;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int64_t kMaxBlocks = 1024;  // for kernels whose amount of work the host does not know
 

@@ -48,12 +48,12 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kCopies; ++u)
       source[u] = __shfl_sync(0xffffffffu, row, (at + u * groups + group) % kWarp);
     for (int64_t column = lane % lanes * kPiece; column < width; column += lanes * kPiece) {
-      Piece<float, kPiece> pieces[kCopies];
+      Pack<float, kPiece> pieces[kCopies];
 #pragma unroll
       for (int u = 0; u < kCopies; ++u)
         pieces[u] = source[u] == kNoRow || at + u * groups + group >= rows
-                        ? Piece<float, kPiece>{}
-                        : load_piece<kPiece>(table + source[u] * width + column);
+                        ? Pack<float, kPiece>{}
+                        : load_pack<kPiece>(table + source[u] * width + column);
 #pragma unroll
       for (int u = 0; u < kCopies; ++u) {
         const int r = at + u * groups + group;
@@ -98,16 +98,16 @@ __global__ void __launch_bounds__(kThreads)
         slot, hotness, keys,
         sample * static_cast<uint32_t>(slots.columns) + static_cast<uint32_t>(slot.column),
         column == 0 ? check : KeyRecorder{}};
-    Piece<float, kPiece> sum{};
+    Pack<float, kPiece> sum{};
     int found = 0;
     uint32_t rows[kAdds], next[kAdds];
     bag_rows.find(0, rows);
     for (int k = 0; k < hotness; k += kAdds) {
-      Piece<float, kPiece> pieces[kAdds];
+      Pack<float, kPiece> pieces[kAdds];
 #pragma unroll
       for (int u = 0; u < kAdds; ++u)
-        pieces[u] = rows[u] == kNoRow ? Piece<float, kPiece>{}
-                                      : load_piece<kPiece>(table + rows[u] * width + column);
+        pieces[u] = rows[u] == kNoRow ? Pack<float, kPiece>{}
+                                      : load_pack<kPiece>(table + rows[u] * width + column);
       bag_rows.find(k + kAdds, next);
 #pragma unroll
       for (int u = 0; u < kAdds; ++u) {
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
           // The first row as it is: added to 0 it would lose the sign of a zero.
 #pragma unroll
           for (int j = 0; j < kPiece; ++j)
-            sum.at[j] = found == 0 ? pieces[u].at[j] : sum.at[j] + pieces[u].at[j];
+            sum.value[j] = found == 0 ? pieces[u].value[j] : sum.value[j] + pieces[u].value[j];
           ++found;
         }
         rows[u] = next[u];
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kThreads)
     if (slots.mean && found > 1) {
       const float by = 1 / static_cast<float>(found);
 #pragma unroll
-      for (int j = 0; j < kPiece; ++j) sum.at[j] *= by;
+      for (int j = 0; j < kPiece; ++j) sum.value[j] *= by;
     }
     store_passing(out + bag * width + column, rounded<T>(sum));
   }

@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArg
   for (int64_t row = global_thread() / lanes; row < rows.w.dim(0); row += grid_threads() / lanes) {
     if (args.touched && args.touched[row] == 0) continue;
     update_whole_row<kRule, kPiece, false>(scalars, table, row, lanes, first, [&](int64_t column) {
-      auto g = load_piece<kPiece>(args.gradients + row * width + column);
+      auto g = load_pack<kPiece>(args.gradients + row * width + column);
 #pragma unroll
-      for (int j = 0; j < kPiece; ++j) g.at[j] *= inverse;
+      for (int j = 0; j < kPiece; ++j) g.value[j] *= inverse;
       return g;
     });
   }

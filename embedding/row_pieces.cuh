@@ -1,21 +1,14 @@
-// Kernels read and write rows in pieces of kPiece neighbouring elements, one for each of the lanes
-// that share the row. Four floats are one access of 16 bytes.
+// Kernels read and write rows in pieces (packs of kPiece elements), one for each of the lanes that
+// share the row. Four floats are one access of 16 bytes.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "hugectr_lite/core/half.h"
-#include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/core/pack.cuh"
 
 namespace hlite::embedding::gpu {
-
-inline constexpr int kWarp = 32;
-
-template <typename T, int kPiece>
-struct alignas(sizeof(T) * kPiece) Piece {
-  T at[kPiece];
-};
 
 #if defined(__CUDA_ARCH__)
 // A type that moves a piece in one instruction, for the loads and stores with a hint.
@@ -26,51 +19,42 @@ using PieceBits = std::conditional_t<
                        std::conditional_t<kBytes == 4, unsigned, unsigned short>>>;
 #endif
 
-template <int kPiece, typename T>
-__device__ inline Piece<T, kPiece> load_piece(const T* from) {
-  return *reinterpret_cast<const Piece<T, kPiece>*>(from);
-}
-template <int kPiece, typename T>
-__device__ inline void store_piece(T* to, const Piece<T, kPiece>& piece) {
-  *reinterpret_cast<Piece<T, kPiece>*>(to) = piece;
-}
-
 // Loads and stores data that pass once: they leave the caches to rows that others look up too.
 template <int kPiece, typename T>
-__device__ inline Piece<T, kPiece> load_passing(const T* from) {
+__device__ inline Pack<T, kPiece> load_passing(const T* from) {
 #if defined(__CUDA_ARCH__)
   using Bits = PieceBits<sizeof(T) * kPiece>;
   union {
     Bits bits;
-    Piece<T, kPiece> piece;
+    Pack<T, kPiece> piece;
   } both = {__ldcs(reinterpret_cast<const Bits*>(from))};
   return both.piece;
 #else
-  return load_piece<kPiece>(from);
+  return load_pack<kPiece>(from);
 #endif
 }
 template <int kPiece, typename T>
-__device__ inline void store_passing(T* to, const Piece<T, kPiece>& piece) {
+__device__ inline void store_passing(T* to, const Pack<T, kPiece>& piece) {
 #if defined(__CUDA_ARCH__)
   using Bits = PieceBits<sizeof(T) * kPiece>;
   __stcs(reinterpret_cast<Bits*>(to), *reinterpret_cast<const Bits*>(&piece));
 #else
-  store_piece<kPiece>(to, piece);
+  store_pack(to, piece);
 #endif
 }
 
 template <typename T, int kPiece>
-__device__ inline Piece<float, kPiece> floats_of(const Piece<T, kPiece>& from) {
-  Piece<float, kPiece> to;
+__device__ inline Pack<float, kPiece> floats_of(const Pack<T, kPiece>& from) {
+  Pack<float, kPiece> to;
 #pragma unroll
-  for (int j = 0; j < kPiece; ++j) to.at[j] = to_float(from.at[j]);
+  for (int j = 0; j < kPiece; ++j) to.value[j] = to_float(from.value[j]);
   return to;
 }
 template <typename T, int kPiece>
-__device__ inline Piece<T, kPiece> rounded(const Piece<float, kPiece>& from) {
-  Piece<T, kPiece> to;
+__device__ inline Pack<T, kPiece> rounded(const Pack<float, kPiece>& from) {
+  Pack<T, kPiece> to;
 #pragma unroll
-  for (int j = 0; j < kPiece; ++j) to.at[j] = from_float<T>(from.at[j]);
+  for (int j = 0; j < kPiece; ++j) to.value[j] = from_float<T>(from.value[j]);
   return to;
 }
 

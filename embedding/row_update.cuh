@@ -52,16 +52,16 @@ struct RowLanes {
 enum class RowPart { kAll, kState, kWeights };
 
 template <int kPiece, bool kPassing>
-__device__ inline Piece<float, kPiece> load_row_piece(const float* from) {
+__device__ inline Pack<float, kPiece> load_row_piece(const float* from) {
   if constexpr (kPassing) return load_passing<kPiece>(from);
-  return load_piece<kPiece>(from);
+  return load_pack<kPiece>(from);
 }
 template <bool kPassing, int kPiece>
-__device__ inline void store_row_piece(float* to, const Piece<float, kPiece>& piece) {
+__device__ inline void store_row_piece(float* to, const Pack<float, kPiece>& piece) {
   if constexpr (kPassing)
     store_passing(to, piece);
   else
-    store_piece<kPiece>(to, piece);
+    store_pack(to, piece);
 }
 
 // A piece of a row and of the states that the rule keeps of each weight, and the row's own state,
@@ -79,20 +79,22 @@ class RowPieces {
     if constexpr (kRowWise)
       if (lanes.first()) of_row_ = states_of_rows(table)[row];
   }
-  __device__ void update(const optimizer::StepScalars& scalars, const Piece<float, kPiece>& g,
+  __device__ void update(const optimizer::StepScalars& scalars, const Pack<float, kPiece>& g,
                          int64_t width, const RowLanes& lanes) {
     if constexpr (!kRowWise) {
 #pragma unroll
       for (int j = 0; j < kPiece; ++j)
-        optimizer::update_element<kRule>(scalars, g.at[j], w_.at[j], state0_.at[j], state1_.at[j]);
+        optimizer::update_element<kRule>(scalars, g.value[j], w_.value[j], state0_.value[j],
+                                         state1_.value[j]);
     } else {
       if constexpr (kPart != RowPart::kWeights) update_state(scalars, g, width, lanes);
       if constexpr (!kWeights) return;
       float shared = lanes.of_first(of_row_);
 #pragma unroll
       for (int j = 0; j < kPiece; ++j)
-        optimizer::update_weight<kRule>(scalars, g.at[j], w_.at[j], has(0) ? state0_.at[j] : shared,
-                                        has(1) ? state1_.at[j] : shared);
+        optimizer::update_weight<kRule>(scalars, g.value[j], w_.value[j],
+                                        has(0) ? state0_.value[j] : shared,
+                                        has(1) ? state1_.value[j] : shared);
     }
   }
   __device__ void store(const TableRows& table, int64_t row, int64_t column,
@@ -117,18 +119,18 @@ class RowPieces {
     return optimizer::states_of(kRule).list[0].per_row ? table.state0 : table.state1;
   }
   // Moves the row's state by a slice of its gradient; the slices of a wide row follow each other.
-  __device__ void update_state(const optimizer::StepScalars& scalars, const Piece<float, kPiece>& g,
+  __device__ void update_state(const optimizer::StepScalars& scalars, const Pack<float, kPiece>& g,
                                int64_t width, const RowLanes& lanes) {
     float squares = 0;
 #pragma unroll
-    for (int j = 0; j < kPiece; ++j) squares += g.at[j] * g.at[j];
+    for (int j = 0; j < kPiece; ++j) squares += g.value[j] * g.value[j];
     squares = lanes.sum(squares);
     if (lanes.first())
       optimizer::update_row_state<kRule>(scalars, squares / static_cast<float>(width),
                                          lanes.first_slice, of_row_);
   }
 
-  Piece<float, kPiece> w_{}, state0_{}, state1_{};
+  Pack<float, kPiece> w_{}, state0_{}, state1_{};
   float of_row_ = 0;
 };
 

@@ -74,30 +74,30 @@ __device__ inline Tile tile_of(const LaneList<T>& list, int32_t index, int32_t p
 template <typename T>
 __device__ inline FourPairs load_pairs(const LaneList<T>& list, int32_t at, int32_t end,
                                        uint32_t no_row) {
-  const auto rows = load_piece<kStep>(list.rows + at);
-  const auto sources = load_piece<kStep>(list.sources + at);
+  const auto rows = load_pack<kStep>(list.rows + at);
+  const auto sources = load_pack<kStep>(list.sources + at);
   FourPairs pairs;
 #pragma unroll
   for (int u = 0; u < kStep; ++u) {
-    pairs.row[u] = at + u < end ? rows.at[u] : no_row;
-    pairs.source[u] = sources.at[u];
+    pairs.row[u] = at + u < end ? rows.value[u] : no_row;
+    pairs.source[u] = sources.value[u];
   }
   return pairs;
 }
 
 template <int kPiece>
-__device__ inline Piece<float, kPiece> scaled(const Piece<float, kPiece>& sum, float by) {
-  Piece<float, kPiece> product;
+__device__ inline Pack<float, kPiece> scaled(const Pack<float, kPiece>& sum, float by) {
+  Pack<float, kPiece> product;
 #pragma unroll
-  for (int j = 0; j < kPiece; ++j) product.at[j] = sum.at[j] * by;
+  for (int j = 0; j < kPiece; ++j) product.value[j] = sum.value[j] * by;
   return product;
 }
 
 // Gradients of lookups pass once; carried sums lie in the L2 cache, or in shared memory.
 template <int kPiece, bool kPassing, typename T>
-__device__ inline Piece<T, kPiece> load_gradient(const T* from) {
+__device__ inline Pack<T, kPiece> load_gradient(const T* from) {
   if constexpr (kPassing) return load_passing<kPiece>(from);
-  return load_piece<kPiece>(from);
+  return load_pack<kPiece>(from);
 }
 
 // Writes whose sums a tile's two carried entries are, from `entry` on: those of the segment that
@@ -123,7 +123,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
   const RowLanes of_row = RowLanes::at(lanes, kPiece, column, table.width);
   const Tile tile = tile_of(list, index, pairs_of_tile);
   const uint32_t no_row = table.no_row;
-  Piece<float, kPiece> sum{};
+  Pack<float, kPiece> sum{};
   FourPairs next = load_pairs(list, tile.begin, tile.end, no_row);
   for (int32_t at = tile.begin; at < tile.end; at += kStep) {
     const FourPairs pairs = next;
@@ -132,7 +132,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
     else
       next.row[0] = no_row;
 
-    Piece<T, kPiece> gradient[kStep];
+    Pack<T, kPiece> gradient[kStep];
     float scale[kStep];
     RowPieces<kRule, kPiece, kPart> row[kStep];
     bool ends[kStep], applies[kStep];  // the segment ends here; and lies wholly in this tile
@@ -140,7 +140,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
     for (int u = 0; u < kStep; ++u) {
       const uint32_t r = pairs.row[u], source = pairs.source[u];
       const bool counts = r != no_row && source != kNoSource;
-      gradient[u] = Piece<T, kPiece>{};
+      gradient[u] = Pack<T, kPiece>{};
       if (counts)
         gradient[u] =
             load_gradient<kPiece, kPassing>(list.gradients + source * list.stride + list.column);
@@ -151,18 +151,18 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
     }
 #pragma unroll
     for (int u = 0; u < kStep; ++u) {
-      const Piece<float, kPiece> term = floats_of(gradient[u]);
+      const Pack<float, kPiece> term = floats_of(gradient[u]);
 #pragma unroll
-      for (int j = 0; j < kPiece; ++j) sum.at[j] += term.at[j] * scale[u];
+      for (int j = 0; j < kPiece; ++j) sum.value[j] += term.value[j] * scale[u];
       if (!ends[u]) continue;
       if (applies[u]) {
         row[u].update(step.scalars, scaled(sum, step.gradient_scale), table.width, of_row);
         row[u].store(table, pairs.row[u], column, of_row);
       } else {
         const int64_t entry = carried.first + 2 * index + (pairs.row[u] == tile.from_left ? 0 : 1);
-        store_piece<kPiece>(carried.sums + entry * carried.stride + carried.column, sum);
+        store_pack(carried.sums + entry * carried.stride + carried.column, sum);
       }
-      sum = Piece<float, kPiece>{};
+      sum = Pack<float, kPiece>{};
     }
   }
 

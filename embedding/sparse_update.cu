@@ -136,20 +136,20 @@ __global__ void __launch_bounds__(kItemThreads)
   for (int64_t row = global_thread() / lanes; row < table.no_row; row += groups) {
     if ((touched[row / 32] >> (row % 32) & 1u) != 0) continue;
     update_whole_row<kRule, kPiece, true>(step.scalars, table, row, lanes, first,
-                                          [](int64_t) { return Piece<float, kPiece>{}; });
+                                          [](int64_t) { return Pack<float, kPiece>{}; });
   }
 }
 
-__device__ inline void add_to_row(float* to, const Piece<float, 1>& term) {
-  atomicAdd(to, term.at[0]);
+__device__ inline void add_to_row(float* to, const Pack<float, 1>& term) {
+  atomicAdd(to, term.value[0]);
 }
-__device__ inline void add_to_row(float* to, const Piece<float, 4>& term) {
+__device__ inline void add_to_row(float* to, const Pack<float, 4>& term) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   atomicAdd(reinterpret_cast<float4*>(to),
-            make_float4(term.at[0], term.at[1], term.at[2], term.at[3]));
+            make_float4(term.value[0], term.value[1], term.value[2], term.value[3]));
 #else
 #pragma unroll
-  for (int j = 0; j < 4; ++j) atomicAdd(to + j, term.at[j]);
+  for (int j = 0; j < 4; ++j) atomicAdd(to + j, term.value[j]);
 #endif
 }
 
@@ -186,18 +186,18 @@ __global__ void __launch_bounds__(kItemThreads)
       by[u] = lookup[u].row != kNoRow && scale ? rate * scale[lookup[u].bag] : rate;
     }
     for (int64_t column = lane % lanes * kPiece; column < width; column += lanes * kPiece) {
-      Piece<T, kPiece> gradient[kAdds];
+      Pack<T, kPiece> gradient[kAdds];
 #pragma unroll
       for (int u = 0; u < kAdds; ++u)
         gradient[u] = lookup[u].row == kNoRow
-                          ? Piece<T, kPiece>{}
+                          ? Pack<T, kPiece>{}
                           : load_passing<kPiece>(dout + lookup[u].bag * width + column);
 #pragma unroll
       for (int u = 0; u < kAdds; ++u) {
         if (lookup[u].row == kNoRow) continue;
-        Piece<float, kPiece> term = floats_of(gradient[u]);
+        Pack<float, kPiece> term = floats_of(gradient[u]);
 #pragma unroll
-        for (int j = 0; j < kPiece; ++j) term.at[j] *= by[u];
+        for (int j = 0; j < kPiece; ++j) term.value[j] *= by[u];
         add_to_row(table + lookup[u].row * width + column, term);
       }
     }

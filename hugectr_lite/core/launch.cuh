@@ -31,6 +31,7 @@ inline constexpr unsigned kMaxGridX = 0x7fffffffu;
 inline constexpr unsigned kMaxGridYZ = 65535;
 inline constexpr unsigned kMaxBlockThreads = 1024;
 inline constexpr unsigned kMaxBlockZ = 64;
+inline constexpr int kWarp = 32;  // threads
 // Dynamic shared memory that a kernel gets without asking.
 inline constexpr size_t kPlainSharedBytes = 48 * 1024;
 

@@ -5,22 +5,17 @@
 
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/block_sums.h"
+#include "hugectr_lite/ops/warp_sum.cuh"
 
 namespace hlite::ops::gpu {
 
 inline constexpr int kSumThreads = 256;
 
-__device__ inline double warp_sum(double value) {
-  for (unsigned delta = 16; delta > 0; delta /= 2)
-    value += __shfl_down_sync(0xffffffffu, value, delta);
-  return value;
-}
-
 // The sum of all threads' values, in thread 0. Called once by all kSumThreads threads of a block.
 __device__ inline double block_sum(double value) {
-  constexpr int kWarps = kSumThreads / 32;
+  constexpr int kWarps = kSumThreads / kWarp;
   __shared__ double sums[kWarps];
-  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   value = warp_sum(value);
   if (lane == 0) sums[warp] = value;
   __syncthreads();

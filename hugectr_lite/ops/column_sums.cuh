@@ -16,27 +16,16 @@
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/core/pack.cuh"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops::gpu {
-
-// W neighbours, loaded and stored at once.
-template <typename T, int W>
-struct alignas(W * sizeof(T)) Pack {
-  T values[W];
-};
-template <int W, typename T>
-HLITE_HD Pack<T, W> load_pack(const T* from) {
-  return *reinterpret_cast<const Pack<T, W>*>(from);
-}
-template <typename T>
-inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
 
 // Returns true if rows of this width, at these addresses, can be moved 16 bytes at a time.
 template <typename T, typename... Pointers>
 bool is_packable(int64_t columns, const Pointers*... pointers) {
   const uintptr_t addresses = (uintptr_t{0} | ... | reinterpret_cast<uintptr_t>(pointers));
-  return columns % kPackWidth<T> == 0 && addresses % 16 == 0;
+  return columns % kPackCount<T> == 0 && addresses % 16 == 0;
 }
 
 // Which elements of a gradient pass a ReLU: by the bits of its mask, else by y > 0, else all.
@@ -49,12 +38,12 @@ struct ReluGate {
   HLITE_HD bool is_open() const { return !y && !mask; }
   // Bit i: whether column + i passes. W is 1, or 4 or 8 and divides column.
   template <int W>
-  HLITE_HD unsigned passes(int64_t row, int64_t column) const {
+  __device__ unsigned passes(int64_t row, int64_t column) const {
     if (mask) return static_cast<unsigned>(mask[row * mask_stride + column / 8]) >> (column % 8);
     if (!y) return ~0u;
     const Pack<T, W> values = load_pack<W>(y + row * columns + column);
     unsigned bits = 0;
-    for (int i = 0; i < W; ++i) bits |= (to_float(values.values[i]) > 0 ? 1u : 0u) << i;
+    for (int i = 0; i < W; ++i) bits |= (to_float(values.value[i]) > 0 ? 1u : 0u) << i;
     return bits;
   }
 };
@@ -168,7 +157,7 @@ void sum_columns(const char* name, cudaStream_t stream, const Source& source, in
     return;
   }
   if (packable)
-    column_sums::run<kPackWidth<T>>(name, stream, source, rows, columns, sums, scratch);
+    column_sums::run<kPackCount<T>>(name, stream, source, rows, columns, sums, scratch);
   else
     column_sums::run<1>(name, stream, source, rows, columns, sums, scratch);
 }

@@ -34,9 +34,9 @@ struct CrossValue {
   HLITE_HD void finish(const Item<W>& item, int64_t row, int64_t column, float*) const {
     Pack<T, W> out;
     for (int i = 0; i < W; ++i)
-      out.values[i] = from_float<T>(to_float(item.x0.values[i]) * to_float(item.h.values[i]) +
-                                    to_float(item.x.values[i]));
-    *reinterpret_cast<Pack<T, W>*>(y.row(row) + column) = out;
+      out.value[i] = from_float<T>(to_float(item.x0.value[i]) * to_float(item.h.value[i]) +
+                                   to_float(item.x.value[i]));
+    store_pack(y.row(row) + column, out);
   }
 };
 
@@ -71,19 +71,19 @@ struct CrossGradient {
       Pack<T, W> dx0{};
       if (!input.first) dx0 = load_pack<W>(at);
       for (int i = 0; i < W; ++i) {
-        const float gradient = to_float(item.g.values[i]);
-        dx0.values[i] = from_float<T>(
-            gathered(input, to_float(dx0.values[i]), gradient, gradient * to_float(old.values[i])));
+        const float gradient = to_float(item.g.value[i]);
+        dx0.value[i] = from_float<T>(
+            gathered(input, to_float(dx0.value[i]), gradient, gradient * to_float(old.value[i])));
       }
-      *reinterpret_cast<Pack<T, W>*>(at) = dx0;
+      store_pack(at, dx0);
     }
     Pack<T, W> s;
     for (int i = 0; i < W; ++i) {
-      const float value = to_float(item.g.values[i]) * to_float(item.x0.values[i]);
+      const float value = to_float(item.g.value[i]) * to_float(item.x0.value[i]);
       sums[i] += value;
-      s.values[i] = from_float<T>(value);
+      s.value[i] = from_float<T>(value);
     }
-    *reinterpret_cast<Pack<T, W>*>(factor) = s;
+    store_pack(factor, s);
   }
 };
 

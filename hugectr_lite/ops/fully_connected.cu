@@ -79,12 +79,12 @@ __global__ void bias_relu_kernel(Matrix<Y> y, const Y* bias, bool relu, Matrix<u
       Pack<Y, W> pack = load_pack<W>(at), added{};
       if (bias) added = load_pack<W>(bias + column);
       for (int k = 0; k < W; ++k) {
-        float z = to_float(pack.values[k]) + (bias ? to_float(added.values[k]) : 0.0f);
+        float z = to_float(pack.value[k]) + (bias ? to_float(added.value[k]) : 0.0f);
         if (relu) z = ops::relu(z);
         bits |= (z > 0 ? 1u : 0u) << (column - begin + k);
-        pack.values[k] = from_float<Y>(z);
+        pack.value[k] = from_float<Y>(z);
       }
-      *reinterpret_cast<Pack<Y, W>*>(at) = pack;
+      store_pack(at, pack);
     }
     if (mask.data()) mask.row(row)[byte] = static_cast<uint8_t>(bits);
   }
@@ -111,11 +111,10 @@ struct MaskedGradient {
   template <int W>
   HLITE_HD void finish(Item<W>& item, int64_t row, int64_t column, float* sums) const {
     for (int i = 0; i < W; ++i) {
-      if ((item.passes >> i & 1u) == 0) item.gradient.values[i] = from_float<T>(0.0f);
-      sums[i] += to_float(item.gradient.values[i]);
+      if ((item.passes >> i & 1u) == 0) item.gradient.value[i] = from_float<T>(0.0f);
+      sums[i] += to_float(item.gradient.value[i]);
     }
-    if (!gate.is_open())
-      *reinterpret_cast<Pack<T, W>*>(gradient + row * gate.columns + column) = item.gradient;
+    if (!gate.is_open()) store_pack(gradient + row * gate.columns + column, item.gradient);
   }
 };
 
@@ -154,7 +153,7 @@ void fully_connected_forward(Matmul& matmul, cudaStream_t stream, Matrix<const T
         .block = dim3(kThreads),
         .stream = stream};
     if (is_packable<Y>(out, y.data(), its_bias))
-      launch(shape, bias_relu_kernel<kPackWidth<Y>, Y>, y, its_bias, relu, mask);
+      launch(shape, bias_relu_kernel<kPackCount<Y>, Y>, y, its_bias, relu, mask);
     else
       launch(shape, bias_relu_kernel<1, Y>, y, its_bias, relu, mask);
   };

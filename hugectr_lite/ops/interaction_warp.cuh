@@ -25,7 +25,6 @@ bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<co
                        Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow,
                        const InteractionLaunch& how);
 
-constexpr int kWarp = 32;
 constexpr int kMaxWarps = 2;  // of a block: small blocks fill shared memory best
 constexpr int kMaxInputs = 64;
 

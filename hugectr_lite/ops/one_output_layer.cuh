@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfBlock)
     float sum = 0;
     for (int64_t column = threadIdx.x * W; column < columns; column += kWarp * W) {
       const Pack<T, W> a = load_pack<W>(x.row(row) + column), b = load_pack<W>(w + column);
-      for (int i = 0; i < W; ++i) sum += to_float(a.values[i]) * to_float(b.values[i]);
+      for (int i = 0; i < W; ++i) sum += to_float(a.value[i]) * to_float(b.value[i]);
     }
     sum = warp_sum(sum);
     if (threadIdx.x != 0) return;
@@ -61,12 +61,12 @@ struct Gradient {
     if constexpr (kAdd) out = load_pack<W>(at);
     for (int i = 0; i < W; ++i) {
       const bool passes = (item.passes >> i & 1u) != 0;
-      float value = passes ? item.dz * to_float(item.w.values[i]) : 0.0f;
-      if constexpr (kAdd) value += to_float(out.values[i]);
+      float value = passes ? item.dz * to_float(item.w.value[i]) : 0.0f;
+      if constexpr (kAdd) value += to_float(out.value[i]);
       sums[i] += value;
-      out.values[i] = from_float<T>(value);
+      out.value[i] = from_float<T>(value);
     }
-    *reinterpret_cast<Pack<T, W>*>(at) = out;
+    store_pack(at, out);
   }
 };
 
@@ -87,7 +87,7 @@ struct Weights {
   }
   template <int W>
   HLITE_HD void finish(const Item<W>& item, int64_t, int64_t, float* sums) const {
-    for (int i = 0; i < W; ++i) sums[i] += to_float(item.x.values[i]) * item.dz;
+    for (int i = 0; i < W; ++i) sums[i] += to_float(item.x.value[i]) * item.dz;
   }
 };
 
@@ -99,7 +99,7 @@ void one_output_forward(cudaStream_t stream, Matrix<const T> x, const T* w, cons
                         bool relu, Y* y, Matrix<uint8_t> mask) {
   const LaunchShape shape = warp_rows("fully_connected_forward", x.dim(0), stream);
   if (is_packable<T>(x.dim(1), x.data(), w))
-    launch(shape, one_output::forward_kernel<kPackWidth<T>, T, Y>, x, w, bias, relu, y, mask);
+    launch(shape, one_output::forward_kernel<kPackCount<T>, T, Y>, x, w, bias, relu, y, mask);
   else
     launch(shape, one_output::forward_kernel<1, T, Y>, x, w, bias, relu, y, mask);
 }

@@ -1,15 +1,15 @@
-// The sum of a warp's values, for kernels that give a warp to each row.
+// The sum of a warp's values, and kernels that give a warp to each row.
 #pragma once
 
 #include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::ops::gpu {
 
-inline constexpr int kWarp = 32;
 inline constexpr int kWarpsOfBlock = 8;
 
 // Returns the sum in every thread of the warp.
-__device__ inline float warp_sum(float value) {
+template <typename T>
+__device__ inline T warp_sum(T value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
     value += __shfl_xor_sync(0xffffffffu, value, distance);
   return value;

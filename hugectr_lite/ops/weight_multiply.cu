@@ -60,7 +60,7 @@ struct WeightGradient {
   }
   template <int W>
   HLITE_HD void finish(const Item<W>& item, int64_t, int64_t, float* sums) const {
-    for (int i = 0; i < W; ++i) sums[i] += to_float(item.dy.values[i]) * item.x[i];
+    for (int i = 0; i < W; ++i) sums[i] += to_float(item.dy.value[i]) * item.x[i];
   }
 };
 

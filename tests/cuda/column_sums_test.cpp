@@ -11,14 +11,14 @@ struct PlainSource {
   const float* values;
   int64_t columns;
   template <int W>
-  using Item = ops::gpu::Pack<float, W>;
+  using Item = Pack<float, W>;
   template <int W>
   Item<W> load(int64_t row, int64_t column) const {
-    return ops::gpu::load_pack<W>(values + row * columns + column);
+    return load_pack<W>(values + row * columns + column);
   }
   template <int W>
-  void finish(const ops::gpu::Pack<float, W>& item, int64_t, int64_t, float* sums) const {
-    for (int i = 0; i < W; ++i) sums[i] += item.values[i];
+  void finish(const Pack<float, W>& item, int64_t, int64_t, float* sums) const {
+    for (int i = 0; i < W; ++i) sums[i] += item.value[i];
   }
 };
 
