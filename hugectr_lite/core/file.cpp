@@ -147,11 +147,6 @@ void WriteFile::write_ahead(std::span<const std::byte> bytes) {
     raise<FileError>("{}: cannot go back to byte {}: {}", path_, begin, reason(errno));
 }
 
-void WriteFile::make_durable() const {
-  if (fdatasync(fd_.get()) != 0)
-    raise<FileError>("{}: cannot make {} bytes durable: {}", path_, offset_, reason(errno));
-}
-
 void WriteFile::close() {
   HLITE_CHECK(fd_.get() >= 0, "{} is closed", path_);
   // Delayed allocation: a full disk may show only here.
@@ -187,6 +182,13 @@ void sync_directory(const std::string& path) {
   // Some network file systems have no fsync for directories and say EINVAL.
   if (fsync(fd.get()) != 0 && errno != EINVAL)
     raise<FileError>("{}: cannot make the directory durable: {}", path, reason(errno));
+}
+
+void sync_file(const std::string& path) {
+  const FileDescriptor fd(open_retrying(path.c_str(), O_RDONLY));
+  if (fd.get() < 0 && errno == ENOENT) return;
+  if (fd.get() < 0 || fdatasync(fd.get()) != 0)
+    raise<FileError>("{}: cannot make durable: {}", path, reason(errno));
 }
 
 std::string resolve_path(const std::string& directory, const std::string& path, PathUse use) {

@@ -103,8 +103,6 @@ class WriteFile final : public ByteSink {
   void write(std::span<const std::byte> bytes) override;
   // Writes the same bytes without appending them: the next write() begins where this one did.
   void write_ahead(std::span<const std::byte> bytes);
-  // fdatasync.
-  void make_durable() const;
   // fsync and close.
   void close() override;
 
@@ -125,6 +123,8 @@ std::string read_text(const ByteSource& file, int64_t most);
 
 // fsync of a directory: makes the names in it durable.
 void sync_directory(const std::string& path);
+// fdatasync of a file that may be gone by then.
+void sync_file(const std::string& path);
 // The rule for paths that a file names, such as a config: a relative one starts at the folder of
 // that file, `directory`. An input that is not there is taken from the working directory, if it is
 // there; an output always goes to the folder.

@@ -5,23 +5,16 @@
 
 namespace hlite::prep {
 
-BlockReader::BlockReader(const PrepOptions& options, RowParser& parser, int lanes, size_t file,
-                         InputFile::Position position, const std::vector<std::string>& first_lines)
-    : options_(options),
-      parser_(parser),
-      lanes_(lanes),
-      first_input_(file),
-      first_position_(position),
-      next_input_(file),
-      begun_(first_lines.size()) {
-  // Files that were begun before: the parser learns of them as it did then.
+BlockReader::BlockReader(const PrepOptions& options, RowParser& parser, int lanes,
+                         const std::vector<std::string>& first_lines)
+    : options_(options), parser_(parser), lanes_(lanes), next_input_(first_lines.size()) {
+  // The parser learns of the files that were read before as it did then.
   for (size_t i = 0; i < first_lines.size(); ++i)
-    line_parser_ = parser.open(options.inputs[i].path, first_lines[i]);
+    parser.open(options.inputs[i].path, first_lines[i]);
 }
 
 void BlockReader::open() {
   const std::string& path = options_.inputs[next_input_].path;
-  const bool first = next_input_ == first_input_;
   // A pipe can be opened only once.
   if (std::error_code none;
       std::filesystem::is_regular_file(path, none) && StoredBytes(path).magic() == "PAR1") {
@@ -29,13 +22,11 @@ void BlockReader::open() {
     if (auto columns = parser_.open_columns(file); !columns.empty()) {
       columns_ =
           std::make_shared<ColumnInput>(std::move(file), std::move(columns), lanes_, options_);
-      if (first) columns_->skip_to(first_position_.line - 1);
       stored_bytes_ = static_cast<int64_t>(std::filesystem::file_size(path));
       return;
     }
   }
   lines_ = std::make_unique<InputFile>(path, parser_.text_form());
-  if (first) lines_->skip_to(first_position_);
   stored_bytes_ = lines_->stored_bytes();
 }
 
@@ -48,17 +39,16 @@ bool BlockReader::next(InputBlock& block) {
   block.by_columns = columns_;
   block.ends_file = columns_ ? !next_columns(block) : !next_lines(block);
   if (block.ends_file) {
-    block.end = {};
     earlier_inputs_ += stored_bytes_;
     lines_.reset();
     columns_.reset();
+    line_parser_.reset();
     ++next_input_;
     return true;
   }
-  if (begun_ == next_input_) {
+  if (!line_parser_) {
     block.first_line = columns_ ? std::string() : std::string(block.lines.front());
     line_parser_ = parser_.open(lines_ ? lines_->name() : columns_->name(), *block.first_line);
-    ++begun_;
   }
   block.parser = line_parser_;
   return true;
@@ -69,7 +59,6 @@ bool BlockReader::next_lines(InputBlock& block) {
   block.lines.lines = 0;
   const bool found = lines_->next(block.lines, static_cast<size_t>(options_.block_bytes));
   block.input_done = earlier_inputs_ + lines_->stored_bytes_read();
-  block.end = lines_->position();
   block.file_bytes = lines_->bytes_read();
   return found;
 }
@@ -77,7 +66,6 @@ bool BlockReader::next_lines(InputBlock& block) {
 bool BlockReader::next_columns(InputBlock& block) {
   const bool found = columns_->next(block.columns);
   block.input_done = earlier_inputs_ + columns_->stored_bytes_read();
-  block.end.line = block.columns.first_row + block.columns.rows + 1;
   return found;
 }
 

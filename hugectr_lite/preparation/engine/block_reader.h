@@ -22,9 +22,6 @@ struct InputBlock {
   ColumnBlock columns;
   size_t file = 0;
   std::optional<std::string> first_line;  // in the block that begins a file
-  // Where the next block begins. By columns its line alone counts: rows have no bytes before they
-  // are parsed.
-  InputFile::Position end;
   bool ends_file = false;
   int64_t file_bytes = 0;  // with ends_file, of lines
   int64_t input_done = 0;  // stored bytes of all inputs up to here
@@ -32,10 +29,10 @@ struct InputBlock {
 
 class BlockReader {
  public:
-  // Continues at `position` of input number `file`. `first_lines`: of the inputs that were begun.
-  // `lanes`: of files that are read by columns.
-  BlockReader(const PrepOptions& options, RowParser& parser, int lanes, size_t file,
-              InputFile::Position position, const std::vector<std::string>& first_lines);
+  // Begins with the input after those of which `first_lines` are. `lanes`: of files that are read
+  // by columns.
+  BlockReader(const PrepOptions& options, RowParser& parser, int lanes,
+              const std::vector<std::string>& first_lines);
   // False when there is nothing left to read. Throws as InputFile and RowParser do.
   bool next(InputBlock& block);
 
@@ -47,12 +44,10 @@ class BlockReader {
   const PrepOptions& options_;
   RowParser& parser_;
   const int lanes_;
-  const size_t first_input_;
-  const InputFile::Position first_position_;
   std::unique_ptr<InputFile> lines_;
   std::shared_ptr<ColumnInput> columns_;
   std::shared_ptr<const LineParser> line_parser_;
-  size_t next_input_, begun_;
+  size_t next_input_;
   int64_t earlier_inputs_ = 0;  // their stored bytes
   int64_t stored_bytes_ = 0;    // of this one
 };

@@ -23,17 +23,6 @@ ColumnInput::ColumnInput(data::parquet::ParquetFile file, std::vector<FileColumn
   for (FileColumn& column : columns) columns_.push_back({.of_file = std::move(column)});
 }
 
-void ColumnInput::skip_to(int64_t row) {
-  const auto& groups = file_.groups();
-  if (row > file_.rows())
-    raise<FileError>("{}: cannot continue at row {}: the file has {} rows", name(), row,
-                     file_.rows());
-  while (next_group_ < groups.size() &&
-         row >= groups[next_group_].first_row + groups[next_group_].rows)
-    stored_read_ += groups[next_group_++].stored_bytes;
-  next_row_ = next_group_ < groups.size() ? row - groups[next_group_].first_row : 0;
-}
-
 bool ColumnInput::next(ColumnBlock& block) {
   const auto& groups = file_.groups();
   while (next_group_ < groups.size() && next_row_ == groups[next_group_].rows) {

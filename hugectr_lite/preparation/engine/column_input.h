@@ -28,8 +28,6 @@ class ColumnInput {
 
   // The next block; false at the end. One thread at a time.
   bool next(ColumnBlock& block);
-  // Continues at this row of the file; only before the first next().
-  void skip_to(int64_t row);
   // Parses a lane's columns of a block, into `out` and block.columns. Throws DataError for a
   // damaged file.
   void parse(int lane, ColumnBlock& block, const ParsedRows& out);

@@ -1,7 +1,6 @@
 #include "hugectr_lite/preparation/engine/numbering.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -168,18 +167,11 @@ FinalIds final_ids(const NumberingRecipe& recipe, const BudgetArray<uint32_t>& c
   return result;
 }
 
-// Bytes of an older file of ids: all of them will be written over.
-int64_t reusable_bytes(const std::string& ids, int64_t keys) {
-  std::error_code none;
-  const auto size = std::filesystem::file_size(ids, none);
-  return none ? 0 : std::min(static_cast<int64_t>(size), keys * 4);
-}
-
 // A column's files, and what is counted of it.
 struct NumberedColumn {
-  NumberedColumn(const ColumnFiles& files, int64_t rows, size_t first_key)
+  NumberedColumn(const ColumnFiles& files, size_t first_key)
       : keys(files.keys),
-        ids(files.ids, reusable_bytes(files.ids, rows * files.hotness)),
+        ids(files.ids, 0),
         first(first_key),
         hotness(static_cast<size_t>(files.hotness)) {}
 
@@ -205,7 +197,7 @@ class Numbering {
         chunk_(static_cast<size_t>(kChunkValues)),
         id_chunk_(static_cast<size_t>(kChunkValues)) {
     for (const ColumnFiles& files : task.columns) {
-      columns_.emplace_back(files, task.rows, keys_);
+      columns_.emplace_back(files, keys_);
       keys_ += columns_.back().hotness;
       for (const SplitRows& split : task.others)
         columns_.back().splits.push_back({.role = split.role});

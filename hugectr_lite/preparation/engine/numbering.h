@@ -59,7 +59,7 @@ struct SplitRows {
 // Files of a column, by path.
 struct ColumnFiles {
   std::string keys;  // key_bytes a key
-  // Written (ids over a file that may be there already): uint32 a key; uint32 an id, how many of
+  // Written: uint32 a key; uint32 an id, how many of
   // the keys of the column's training rows are it (saturating).
   std::string ids, counts;
   int slot = 0;         // for FinishKeys

@@ -211,12 +211,6 @@ OnePassState OnePass::save() {
   return state;
 }
 
-void OnePass::make_durable() const {
-  if (result_) result_->make_durable();
-  rows_.make_durable();
-  for (const Slot& slot : slots_) slot.keys.make_durable();
-}
-
 data::ManifestColumn OnePass::finish(int number, const std::string& counts_path) {
   Slot& slot = slots_[static_cast<size_t>(number)];
   const bool hashed = recipe_.hash_range > 0;

@@ -60,7 +60,6 @@ class OnePass final : public BlockSink {
   // All that was appended, and the keys of its ids, are in the files afterwards. By the thread that
   // appends.
   OnePassState save();
-  void make_durable() const;
   // After the last row: a slot's statistics but for name, missing values and splits. Writes how
   // often each id occurs in training rows.
   data::ManifestColumn finish(int slot, const std::string& counts_path);

@@ -1,7 +1,6 @@
 #include "hugectr_lite/preparation/engine/parse_stage.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -63,16 +62,11 @@ class ParsePipeline {
         ring_(static_cast<size_t>(threads) * 2 + 2),
         column_lanes_(std::min(static_cast<size_t>(threads) * kLanesOfThread,
                                static_cast<size_t>(parser.layout().columns()))),
-        reader_(options, parser, static_cast<int>(column_lanes_.size()),
-                static_cast<size_t>(state.file), state.position, state.first_lines),
+        reader_(options, parser, static_cast<int>(column_lanes_.size()), state.first_lines),
         lanes_(static_cast<size_t>(sink.lanes())),
         placed_rows_(state.rows),
         placed_train_(state.rows_of("train")),
-        placed_bad_(state.bad_rows()),
-        placed_file_bytes_(state.position.offset) {
-    const auto file = static_cast<size_t>(state.file);
-    if (file < state.sources.size()) placed_file_rows_ = state.sources[file].rows;
-  }
+        placed_bad_(state.bad_rows()) {}
 
   void work() {
     std::unique_lock lock(mutex_);
@@ -134,15 +128,10 @@ class ParsePipeline {
 
   // After the last thread has left work().
   void finish() {
-    state_.done = !stop_ && !failure_;
-    try {
-      save_(state_);
-    } catch (const FileError&) {
-      // Treated as a full disk, which is what failure_ then says: the state saved before holds.
-      if (!failure_) throw;
-    }
     if (failure_) std::rethrow_exception(failure_);
     if (stop_) throw Interrupted();
+    state_.done = true;
+    save_(state_);
   }
 
  private:
@@ -288,19 +277,16 @@ class ParsePipeline {
     }
   }
 
-  // Rows that are read by columns have the bytes of their lines in states and manifests.
+  // Rows that are read by columns have the bytes of their lines in manifests.
   void count_line_bytes(TextBlock& block) {
-    const int64_t before = placed_file_bytes_;
-    if (block.ends_file) placed_file_bytes_ = 0;
     if (!block.by_columns) return;
     if (block.ends_file) {
-      block.file_bytes = before;
+      block.file_bytes = std::exchange(placed_file_bytes_, 0);
       return;
     }
     placed_file_bytes_ += block.columns.rows * std::ssize(block.columns.columns);
     for (const ParsedColumn& column : block.columns.columns)
       placed_file_bytes_ += column.field_bytes;
-    block.end.offset = placed_file_bytes_;
   }
 
   void report_bad_rows(const TextBlock& block) {
@@ -336,7 +322,7 @@ class ParsePipeline {
   }
 
   void commit(Lock& lock) {
-    bool any = false;
+    std::optional<ParseState> whole;  // files
     for (; committed_ < placed_; ++committed_) {
       TextBlock& block = this->block(committed_);
       if (block.step != BlockState::kDone) break;
@@ -344,18 +330,14 @@ class ParsePipeline {
       block.step = BlockState::kFree;
       block.by_columns.reset();
       progress_.update(block.input_done, state_.rows);
-      any = true;
+      if (block.ends_file) whole = state_;
     }
-    const auto now = std::chrono::steady_clock::now();
-    const double since = std::chrono::duration<double>(now - saved_).count();
-    if (!any || saving_ || since < options_.checkpoint_seconds) return;
-    const ParseState state = state_;
+    if (!whole || saving_) return;
     saving_ = true;
     lock.unlock();
-    save_(state);
+    save_(*whole);
     lock.lock();
     saving_ = false;
-    saved_ = now;
   }
 
   void add_to_state(const TextBlock& block) {
@@ -374,8 +356,6 @@ class ParsePipeline {
         state_.missing[k] += block.rows.parsed.missing[k];
     }
     if (block.ends_file) source.bytes = block.file_bytes;
-    state_.file = static_cast<int64_t>(block.file) + (block.ends_file ? 1 : 0);
-    state_.position = block.end;
   }
 
   const PrepOptions& options_;
@@ -397,8 +377,7 @@ class ParsePipeline {
   std::vector<Lane> lanes_;
   // Counts of what is placed:
   int64_t placed_rows_, placed_train_, placed_file_rows_ = 0, placed_bad_;
-  int64_t placed_file_bytes_;  // as lines, of a file that is read by columns
-  std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
+  int64_t placed_file_bytes_ = 0;  // as lines, of a file that is read by columns
 };
 
 }  // namespace

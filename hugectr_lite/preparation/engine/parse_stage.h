@@ -2,7 +2,7 @@
 //
 // Blocks of lines go through a ring of slots: read (one thread at a time, in order), parsed (any),
 // placed (in order: only then is known which row a block begins with), handed to the sink,
-// committed (in order). What is committed is what a later run need not do again. No thread waits
+// committed (in order). A later run need not do again what is committed of whole files. No thread waits
 // while there is a block that it could do something with.
 #pragma once
 
@@ -17,7 +17,6 @@
 #include "hugectr_lite/preparation/engine/block_sink.h"
 #include "hugectr_lite/preparation/engine/prep_options.h"
 #include "hugectr_lite/preparation/engine/row_parser.h"
-#include "hugectr_lite/preparation/io/input_file.h"
 #include "hugectr_lite/preparation/io/stage_progress.h"
 
 namespace hlite::prep {
@@ -26,17 +25,15 @@ namespace hlite::prep {
 struct ParseState {
   bool done = false;
   int64_t rows = 0;
-  int64_t file = 0;  // the next block is at `position` of this input
-  InputFile::Position position;
   std::vector<data::ManifestSource> sources;  // one an input, so far
-  std::vector<std::string> first_lines;       // of the inputs that were begun
+  std::vector<std::string> first_lines;       // of the same
   std::vector<int64_t> missing;               // a slot: training rows without a category
   [[nodiscard]] int64_t bad_rows() const;
   [[nodiscard]] int64_t rows_of(std::string_view role) const;
 };
 
-// Goes on from `state` until all inputs are read. `save(state)` is called now and then, by one
-// thread at a time, and at the end, even when that is an error.
+// Goes on from `state`, of whole inputs, until all inputs are read. `save(state)` is called at the
+// ends of inputs, by one thread at a time, and at the end.
 // Throws what PrepEngine::parse() throws.
 void parse_inputs(const PrepOptions& options, RowParser& parser, BlockSink& sink, ParseState& state,
                   const std::function<void(const ParseState&)>& save, StageProgress& progress,

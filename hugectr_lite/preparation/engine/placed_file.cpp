@@ -71,9 +71,4 @@ void PlacedFile::read(int64_t offset, std::span<std::byte> out) const {
   move_all(name_, "read", offset, out, [&](auto... at) { return ::pread(fd_.get(), at...); });
 }
 
-void PlacedFile::make_durable() const {
-  if (::fdatasync(fd_.get()) != 0)
-    raise<FileError>("{}: cannot make durable: {}", name_, std::strerror(errno));
-}
-
 }  // namespace hlite::prep

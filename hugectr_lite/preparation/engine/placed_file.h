@@ -25,8 +25,6 @@ class PlacedFile {
   // Both throw FileError "<name>: cannot write 4096 bytes at offset 123: <reason>".
   void write(int64_t offset, std::span<const std::byte> bytes) const;
   void read(int64_t offset, std::span<std::byte> out) const;
-  // fdatasync.
-  void make_durable() const;
 
  private:
   PlacedFile(std::string name, FileDescriptor fd) : name_(std::move(name)), fd_(std::move(fd)) {}

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <utility>
@@ -28,8 +27,6 @@ constexpr const char* kKeyCounts = "key_counts.bin";
 // Says which run has made the results of a folder, so that the same command finds nothing to do.
 constexpr const char* kComplete = ".complete";
 constexpr int64_t kMaxNoteBytes = 64 * kMiB;
-// The most that a crash of the whole machine can cost.
-constexpr auto kDurableEvery = std::chrono::seconds(60);
 
 int thread_count(const PrepOptions& options) {
   return options.threads > 0 ? options.threads : available_threads();
@@ -115,6 +112,7 @@ void PrepEngine::load() {
   if (resumed) return;
   done_.run = run;
   forget_run();
+  folder_.save(done_.to_json(), false);  // so that a run that begins to publish knows itself again
 }
 
 // What is noted of `run` once its results, which are in their places, are complete.
@@ -159,7 +157,7 @@ bool PrepEngine::resume(const nlohmann::ordered_json& run) {
     return true;
   }
   // One that got nowhere, as with a slip in the name of a file, is no loss.
-  if (done_.parse.rows > 0 && !options_.force)
+  if ((done_.parse.rows > 0 || folder_.publishing()) && !options_.force)
     raise<ConfigError>(
         "{}: holds an unfinished run of other options or inputs ({}); --restart forgets it",
         folder_.folder(), what);
@@ -184,39 +182,15 @@ void PrepEngine::check_output_folder() {
   }
 }
 
+// Now and then. A run that is killed loses what it did since; key columns whose ids are saved are
+// not needed again.
 void PrepEngine::save() {
+  if (seconds_since(saved_at_) < options_.checkpoint_seconds) return;
   at_point("save");
-  folder_.save(done_.to_json());
+  folder_.save(done_.to_json(), options_.checkpoint_seconds > 0);
+  for (const auto& [slot, column] : done_.columns) remove_path(key_column(slot));
+  saved_at_ = Clock::now();
   at_point("saved");
-  if (Clock::now() - durable_at_ >= kDurableEvery) save_durable();
-}
-
-void PrepEngine::save_durable() {
-  for (const PlacedFile& file : open_) file.make_durable();
-  if (one_pass_) one_pass_->make_durable();
-  for (const auto& [slot, column] : done_.columns) {
-    if (!durable_slots_.insert(slot).second) continue;
-    for (const char* kind : {"ids", "counts", "keys"}) {
-      const std::string path = slot_file(kind, slot);
-      if (!std::filesystem::exists(path)) continue;
-      PlacedFile(path, static_cast<int64_t>(std::filesystem::file_size(path))).make_durable();
-    }
-  }
-  sync_directory(folder_.folder());
-  folder_.save_durable(done_.to_json());
-  durable_at_ = Clock::now();
-}
-
-// Frees key columns that are not needed again: not while the durable state still does without their
-// ids. Their pages serve the ids of the next columns, which is cheaper than new ones.
-void PrepEngine::reuse_numbered_keys() {
-  for (const auto& [slot, column] : done_.columns) {
-    const std::string path = key_column(slot);
-    if (folder_.has_durable() && !durable_slots_.contains(slot)) continue;
-    if (!std::filesystem::exists(path)) continue;
-    spare_.push_back(slot_file("spare", slot));
-    rename_path(path, spare_.back());
-  }
 }
 
 // Words as they are parsed and ids as they come are what the result has.
@@ -247,7 +221,6 @@ void PrepEngine::parse(const NumberingRecipe* recipe) {
   } catch (const OutOfBudget&) {
     if (!options_.quiet)
       log::info("the dictionaries of all columns do not fit the memory: one after the other");
-    one_pass_.reset();
     forget_run();
     done_.by_columns = true;
     parse_by_columns();
@@ -255,11 +228,11 @@ void PrepEngine::parse(const NumberingRecipe* recipe) {
 }
 
 void PrepEngine::parse_by_columns() {
+  std::vector<PlacedFile> files;
   for (int c = 0; c < layout_.columns(); ++c)
-    open_.emplace_back(column(c), done_.parse.rows * layout_.bytes(c));
-  ColumnSink sink(layout_, open_, options_);
+    files.emplace_back(column(c), done_.parse.rows * layout_.bytes(c));
+  ColumnSink sink(layout_, files, options_);
   parse(sink, [](const ParseState&) {});
-  open_.clear();
 }
 
 void PrepEngine::parse_in_one_pass(const NumberingRecipe& recipe) {
@@ -270,24 +243,23 @@ void PrepEngine::parse_in_one_pass(const NumberingRecipe& recipe) {
   }
   for (int slot = 0; slot < layout_.slots; ++slot) files.keys.push_back(slot_file("keys", slot));
   const int64_t memory = options_.numbering_bytes > 0 ? options_.numbering_bytes : budget();
-  one_pass_ = std::make_unique<OnePass>(recipe, parser_, files, memory, pool_, done_.parse.rows,
-                                        done_.one_pass.value_or(OnePassState()), options_.at_point);
-  parse(*one_pass_, [&](const ParseState& now) {
-    done_.one_pass = one_pass_->save();
+  OnePass one_pass(recipe, parser_, files, memory, pool_, done_.parse.rows,
+                   done_.one_pass.value_or(OnePassState()), options_.at_point);
+  parse(one_pass, [&](const ParseState& now) {
+    done_.one_pass = one_pass.save();
     if (!now.done) return;
     std::vector<data::ManifestColumn> columns(static_cast<size_t>(layout_.slots));
     pool_.run(layout_.slots, [&](int64_t i, int) {
       const auto slot = static_cast<int>(i);
       data::ManifestColumn& column = columns[static_cast<size_t>(i)];
-      column = one_pass_->finish(slot, slot_file("counts", slot));
+      column = one_pass.finish(slot, slot_file("counts", slot));
       column.name = parser_.slot_name(slot);
       column.missing = now.missing[static_cast<size_t>(i)];
     });
     for (int slot = 0; slot < layout_.slots; ++slot)
       done_.columns[slot] = std::move(columns[static_cast<size_t>(slot)]);
   });
-  result_ = one_pass_->take_result();
-  one_pass_.reset();
+  result_ = one_pass.take_result();
 }
 
 void PrepEngine::parse(BlockSink& sink, const std::function<void(const ParseState&)>& before_save) {
@@ -348,14 +320,6 @@ bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<i
     if (InterruptGuard::requested()) throw Interrupted();
     progress_.advance(values);
   };
-  {
-    const std::lock_guard lock(mutex_);
-    for (const ColumnFiles& column : task.columns) {
-      if (spare_.empty()) break;
-      rename_path(spare_.back(), column.ids);
-      spare_.pop_back();
-    }
-  }
   try {
     const std::vector<data::ManifestColumn> columns = prep::number_table(recipe, task, budget);
     const std::lock_guard lock(mutex_);
@@ -365,7 +329,6 @@ bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<i
       column.missing = done_.parse.missing[static_cast<size_t>(slots[i])];
     }
     save();
-    reuse_numbered_keys();
     return true;
   } catch (const TableOutOfBudget& error) {
     if (!alone) return false;
@@ -399,8 +362,6 @@ void PrepEngine::number(const NumberingRecipe& recipe, std::vector<SplitRows> sp
   });
   std::sort(alone.begin(), alone.end());
   for (const std::vector<int>& slots : alone) number_table(recipe, slots, memory, true);
-  for (const std::string& path : spare_) remove_path(path);
-  spare_.clear();
   progress_.end();
   slot_sizes_.clear();
   for (const auto& [slot, column] : done_.columns) slot_sizes_.push_back(column.rows);

@@ -1,5 +1,5 @@
 // The preparation engine: text files to numbered rows in three stages, each by all threads, in
-// bounded memory, and each able to go on where a killed run stopped.
+// bounded memory. A later run goes on after the last input file or column that a killed one saved.
 //
 //   parse    lines -> one append-only file a column in <out>/.prep, rows in the order of the input
 //   number   the key columns of each table -> ids, by a recipe (numbering.h); frequencies of ids
@@ -17,7 +17,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -102,8 +101,6 @@ class PrepEngine {
   bool resume(const nlohmann::ordered_json& run);
   void check_output_folder();
   void save();
-  void save_durable();
-  void reuse_numbered_keys();
   bool number_table(const NumberingRecipe& recipe, const std::vector<int>& slots,
                     MemoryBudget& budget, bool alone);
   void write_key_counts();
@@ -130,12 +127,8 @@ class PrepEngine {
   StageProgress progress_;
   ThreadPool pool_;
   std::mutex mutex_;                    // of done_ and what follows, in the second stage
-  std::vector<PlacedFile> open_;        // in the first stage
-  std::unique_ptr<OnePass> one_pass_;   // the same
-  std::unique_ptr<OutputFile> result_;  // of one_pass_
-  std::set<int> durable_slots_;
-  std::vector<std::string> spare_;  // files whose content is not needed any more
-  Clock::time_point durable_at_ = Clock::now();
+  std::unique_ptr<OutputFile> result_;  // of one pass
+  Clock::time_point saved_at_ = Clock::now();
   std::vector<SplitRows> split_rows_;
   // The results:
   std::vector<int64_t> slot_sizes_;

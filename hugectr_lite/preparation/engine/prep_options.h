@@ -48,8 +48,9 @@ struct PrepOptions {
   // Used by tests. Called at every point where a crash could matter, by the thread that is there,
   // with a name for the point; may throw or end the process.
   std::function<void(std::string_view point)> at_point;
-  double checkpoint_seconds = 1;  // 0: after every block
-  int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves
+  // Between two states that are saved; 0: after every input and table, not waiting for the disk.
+  double checkpoint_seconds = 60;
+  int64_t numbering_bytes = 0;  // memory for the dictionaries; 0: what `memory` leaves
 };
 
 // Adds --sample, --negative-share, --max-bad-rows, --max-unknown, --memory, --threads, --restart,

@@ -13,18 +13,14 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// First lines may hold any bytes; JSON may not.
-std::string to_hex(const std::string& bytes) {
-  std::string text;
-  for (const char c : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return text;
-}
-
-std::string from_hex(const std::string& text) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < text.size(); i += 2)
-    bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
-  return bytes;
+template <typename State, typename Visit>
+void for_each_value(State& state, Visit&& visit) {
+  visit("keys", state.keys);
+  visit("zeros", state.zeros);
+  visit("known", state.known);
+  visit("zero_ids", state.zero_ids);
+  visit("train_rows", state.train_rows);
+  visit("positives", state.positives);
 }
 
 std::string text_of(const ordered_json& value) {
@@ -39,22 +35,14 @@ ordered_json PrepState::to_json() const {
   ordered_json& p = json["parse"];
   p = {{"done", parse.done},
        {"rows", parse.rows},
-       {"file", parse.file},
-       {"offset", parse.position.offset},
-       {"line", parse.position.line},
        {"missing", parse.missing},
-       {"sources", ordered_json::array()},
-       {"first_lines", ordered_json::array()}};
+       {"first_lines", parse.first_lines},
+       {"sources", ordered_json::array()}};
   for (const auto& source : parse.sources) p["sources"].push_back(source.to_json());
-  for (const auto& line : parse.first_lines) p["first_lines"].push_back(to_hex(line));
   json["by_columns"] = by_columns;
   if (one_pass)
-    json["one_pass"] = {{"keys", one_pass->keys},
-                        {"zeros", one_pass->zeros},
-                        {"known", one_pass->known},
-                        {"zero_ids", one_pass->zero_ids},
-                        {"train_rows", one_pass->train_rows},
-                        {"positives", one_pass->positives}};
+    for_each_value(*one_pass,
+                   [&](const char* name, auto& value) { json["one_pass"][name] = value; });
   if (!fitted.is_null()) json["fitted"] = fitted;
   json["columns"] = ordered_json::object();
   for (const auto& [slot, column] : columns)
@@ -69,26 +57,16 @@ PrepState PrepState::from_json(const ordered_json& json, const std::string& wher
     const ordered_json& p = json.at("parse");
     p.at("done").get_to(state.parse.done);
     p.at("rows").get_to(state.parse.rows);
-    p.at("file").get_to(state.parse.file);
-    p.at("offset").get_to(state.parse.position.offset);
-    p.at("line").get_to(state.parse.position.line);
     p.at("missing").get_to(state.parse.missing);
+    p.at("first_lines").get_to(state.parse.first_lines);
     for (const auto& source : p.at("sources"))
       state.parse.sources.push_back(
           config::read_block<data::ManifestSource>(JsonNode::parse(source.dump(), where)));
-    for (const auto& line : p.at("first_lines"))
-      state.parse.first_lines.push_back(from_hex(line.get<std::string>()));
     json.at("by_columns").get_to(state.by_columns);
-    if (json.contains("one_pass")) {
-      const ordered_json& o = json.at("one_pass");
-      OnePassState& one_pass = state.one_pass.emplace();
-      o.at("keys").get_to(one_pass.keys);
-      o.at("zeros").get_to(one_pass.zeros);
-      o.at("known").get_to(one_pass.known);
-      o.at("zero_ids").get_to(one_pass.zero_ids);
-      o.at("train_rows").get_to(one_pass.train_rows);
-      o.at("positives").get_to(one_pass.positives);
-    }
+    if (json.contains("one_pass"))
+      for_each_value(state.one_pass.emplace(), [&](const char* name, auto& value) {
+        json.at("one_pass").at(name).get_to(value);
+      });
     if (json.contains("fitted")) state.fitted = json.at("fitted");
     for (const auto& [slot, column] : json.at("columns").items())
       state.columns[std::stoi(slot)] =

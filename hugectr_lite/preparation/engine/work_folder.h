@@ -1,10 +1,6 @@
-// The folder of an unfinished preparation: <out>/.prep, with its column files and what is known
-// to be done.
-//
-// Two files say what is done. state.json is replaced often and never waits for the disk: the kernel
-// keeps what was written when a process dies. It names the boot of the machine that it was written
-// under. durable.json is written rarely, after everything that it speaks of was made durable: it
-// counts when the machine was started anew since.
+// The folder of an unfinished preparation: <out>/.prep, with its column files, and done.cbor, which
+// says what is done. That is written after all other files of the folder were made durable, so it
+// counts whatever ended the run: a signal, or the power.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,7 +13,7 @@ namespace hlite::prep {
 
 class WorkFolder {
  public:
-  // Makes the folder and locks it until destruction. Throws FileError "<folder>: another run ..."
+  // Makes the folder and claims it until destruction. Throws FileError "<folder>: another run ..."
   // when another process has it.
   explicit WorkFolder(const std::string& out);
 
@@ -25,12 +21,8 @@ class WorkFolder {
   [[nodiscard]] const std::string& folder() const { return folder_; }
   // Returns what the last run left, if it left anything that can be used.
   [[nodiscard]] std::optional<nlohmann::ordered_json> load() const;
-  void save(const nlohmann::ordered_json& state);
-  // The same on disk. The caller has made durable what the state speaks of.
-  void save_durable(const nlohmann::ordered_json& state);
-  // Returns true if save_durable() was ever called for this preparation, by this run or an earlier
-  // one.
-  [[nodiscard]] bool has_durable() const { return has_durable_; }
+  // Makes the files of the folder durable, then the state; without `durable` it waits for no disk.
+  void save(const nlohmann::ordered_json& state, bool durable);
 
   // Notes, durably, that results are getting their names: files of the output folder may be of
   // this run.
@@ -39,16 +31,12 @@ class WorkFolder {
 
   // Empties the folder.
   void clear();
-  // Removes it, and the lock.
+  // Removes it.
   void remove();
 
  private:
   std::string folder_;
-  std::optional<FileLock> lock_;
-  bool has_durable_ = false;
+  FileLock lock_;
 };
-
-// Tells one start of this machine from another.
-std::string boot_id();
 
 }  // namespace hlite::prep

@@ -101,13 +101,6 @@ void InputFile::refuse_binary(std::string_view head) const {
         name(), zero, in_quotes(head));
 }
 
-void InputFile::skip_to(Position position) {
-  HLITE_CHECK(stream_->offset() == 0 && position.line >= 1, "{}: byte {}, line {}", name(),
-              stream_->offset(), position.line);
-  stream_->skip_to(position.offset);
-  next_line_ = position.line;
-}
-
 bool InputFile::next(LineBlock& block, size_t capacity) {
   block.size = 0;
   block.first_line = next_line_;

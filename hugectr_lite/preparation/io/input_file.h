@@ -75,12 +75,6 @@ size_t find_whole_rows(std::string_view text, const TextForm& form,
 
 class InputFile {
  public:
-  // A place between two rows.
-  struct Position {
-    int64_t offset = 0;  // decompressed bytes before it
-    int64_t line = 1;    // number of the line that follows
-  };
-
   // "-" is standard input. Throws FileError when the file cannot be opened.
   explicit InputFile(const std::string& path, const TextForm& form = {})
       : form_(form), stream_(open_input_stream(path, form)) {
@@ -92,15 +86,6 @@ class InputFile {
   // Throws FileError when reading or decompressing fails, DataError for a row longer than
   // `capacity`, for a quote that is not closed, with its line, and for a file that is no text.
   bool next(LineBlock& block, size_t capacity);
-
-  // The place where the next block begins.
-  [[nodiscard]] Position position() const {
-    return {stream_->offset() - static_cast<int64_t>(rest_.size()), next_line_};
-  }
-  // Continues at what position() said of the same bytes before; only before the first next().
-  // Plain files seek; compressed ones and standard input are read up to there. Throws FileError
-  // when the file ends before.
-  void skip_to(Position position);
 
   // "standard input" or the path, as messages and manifests name it.
   [[nodiscard]] const std::string& name() const { return stream_->name(); }

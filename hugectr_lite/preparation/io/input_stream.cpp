@@ -39,7 +39,6 @@ class PlainStream final : public InputStream {
 
  private:
   size_t decode(char* out, size_t bytes) override { return source().read(out, bytes); }
-  bool seek(int64_t offset) override { return source().seek(offset); }
 };
 
 // Compressed bytes waiting to be decoded.
@@ -235,17 +234,6 @@ size_t StoredBytes::read_descriptor(char* out, size_t bytes) {
   return got;
 }
 
-bool StoredBytes::seek(int64_t offset) {
-  if (!regular_) return false;
-  if (offset > size_)
-    raise<FileError>("{}: cannot continue at byte {}: the file has {} bytes", name_, offset, size_);
-  if (offset < static_cast<int64_t>(magic_size_)) return false;
-  if (::lseek(fd_.get(), offset, SEEK_SET) != offset)
-    raise<FileError>("{}: cannot continue at byte {}: {}", name_, offset, std::strerror(errno));
-  offset_ = prefetched_to_ = offset;
-  return true;
-}
-
 size_t InputStream::read(char* out, size_t bytes) {
   size_t got = 0;
   while (got < bytes) {
@@ -255,21 +243,6 @@ size_t InputStream::read(char* out, size_t bytes) {
     offset_ += static_cast<int64_t>(n);
   }
   return got;
-}
-
-void InputStream::skip_to(int64_t offset) {
-  HLITE_CHECK(offset >= offset_, "{}: from byte {} back to {}", name(), offset_, offset);
-  if (seek(offset)) {
-    offset_ = offset;
-    return;
-  }
-  std::vector<char> dropped(kStoredBlock);
-  while (offset_ < offset) {
-    const auto want = std::min<int64_t>(offset - offset_, kStoredBlock);
-    if (read(dropped.data(), static_cast<size_t>(want)) < static_cast<size_t>(want))
-      raise<FileError>("{}: cannot continue at byte {}: the data ends at byte {}", name(), offset,
-                       offset_);
-  }
 }
 
 void InputStream::fail(const std::string& reason) const {

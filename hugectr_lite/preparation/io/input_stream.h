@@ -34,8 +34,6 @@ class StoredBytes {
   size_t read(char* out, size_t bytes);
   // The first bytes, up to 4, without taking them.
   [[nodiscard]] std::string_view magic() const { return {magic_, magic_size_}; }
-  // Continues at `offset`. False for a pipe.
-  bool seek(int64_t offset);
 
   // "standard input" or the path.
   [[nodiscard]] const std::string& name() const { return name_; }
@@ -62,9 +60,6 @@ class InputStream {
   // damaged or cut short. N counts decompressed bytes; M is where the reader is, at most a block of
   // 1 MiB after the damage.
   size_t read(char* out, size_t bytes);
-  // Passes over what lies before `offset`, which must not lie before offset(): plain files seek,
-  // the rest is read and dropped. Throws FileError when the stream ends before.
-  void skip_to(int64_t offset);
 
   [[nodiscard]] const std::string& name() const { return stored_->name(); }
   // Returns true if its text is written from the rows of a Parquet file.
@@ -78,7 +73,6 @@ class InputStream {
   explicit InputStream(std::unique_ptr<StoredBytes> stored) : stored_(std::move(stored)) {}
   // Between 1 and `bytes` bytes, 0 at the end.
   virtual size_t decode(char* out, size_t bytes) = 0;
-  virtual bool seek(int64_t) { return false; }
   [[noreturn]] void fail(const std::string& reason) const;
   StoredBytes& source() { return *stored_; }
 

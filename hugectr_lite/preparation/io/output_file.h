@@ -35,7 +35,6 @@ class OutputFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // All that was written is in the temporary file, for other processes to read.
   void save();
-  void make_durable() const { file_.make_durable(); }
   // Nothing more is written; everything is durable under the temporary name afterwards.
   void finish();
   // finish(), then the rename. Several files of one result: finish() all, then commit() all.

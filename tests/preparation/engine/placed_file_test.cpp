@@ -31,7 +31,6 @@ TEST_CASE("bytes come to the places they are written to, and a later run keeps t
     const PlacedFile file(folder / "f", 0);
     file.write(4, bytes_of("efgh"));
     file.write(0, bytes_of("abcd"));
-    file.make_durable();
     CHECK(text_at(file, 2, 4) == "cdef");
   }
   const PlacedFile again(folder / "f", 6);

@@ -148,8 +148,8 @@ TEST_CASE("a preparation that is complete ends with success again, whatever is l
     REQUIRE(run_in_child(options, [&](int64_t, std::string_view name) {
               if (name == place) ::_exit(kKilled);
             }) == kKilled);
-    if (place == "noted")  // the states go first
-      for (const char* state : {"state.json", "durable.json", "publishing"})
+    if (place == "noted")  // the state goes first
+      for (const char* state : {"done.cbor", "publishing"})
         fs::remove(inputs.folder / ("out/.prep/" + std::string(state)));
     for (int repeat = 0; repeat < 2; ++repeat) {
       criteo_prep(options);
@@ -325,39 +325,12 @@ TEST_CASE("a gzip file that is cut short is an error with its place, and leaves 
 TEST_CASE("two runs do not work in one folder", "[threads]") {
   const Inputs inputs;
   fs::create_directories(inputs.folder / "out");
-  WorkFolder held(inputs.folder / "out");
-  check_contains(message_of<FileError>([&] { criteo_prep(inputs.options("out")); }),
-                 {"another run"});
-  held.remove();
+  {
+    const WorkFolder held(inputs.folder / "out");
+    check_contains(message_of<FileError>([&] { criteo_prep(inputs.options("out")); }),
+                   {"another run"});
+  }
   criteo_prep(inputs.options("out"));
-}
-
-TEST_CASE("after a new start of the machine only what was made durable counts") {
-  TemporaryDirectory folder;
-  const nlohmann::ordered_json early = {{"step", 1}}, late = {{"step", 2}};
-  const std::string state = folder / ".prep/state.json";
-  {
-    WorkFolder work(folder.path());
-    CHECK_FALSE(work.load());
-    work.save_durable(early);
-    work.save(late);
-    CHECK((*work.load())["step"] == 2);
-  }
-  std::string text = read_text(state);
-  const size_t at = text.find(boot_id());
-  REQUIRE(at != std::string::npos);
-  text[at] = text[at] == 'x' ? 'y' : 'x';
-  write_text(state, text);
-  {
-    const WorkFolder work(folder.path());
-    CHECK(work.has_durable());
-    CHECK((*work.load())["step"] == 1);
-  }
-  write_text(state, "");  // as a crash of the machine may leave it
-  WorkFolder work(folder.path());
-  CHECK((*work.load())["step"] == 1);
-  work.clear();
-  CHECK_FALSE(work.load());
 }
 
 }  // namespace

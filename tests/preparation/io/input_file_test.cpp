@@ -112,8 +112,6 @@ TEST_CASE("an empty file has no blocks") {
     LineBlock block;
     CHECK_FALSE(file.next(block, 100));
     CHECK_FALSE(file.next(block, 100));
-    CHECK(file.position().offset == 0);
-    CHECK(file.position().line == 1);
   }
   for (const char* text : {"x", "\x1f", "\x1f\n", "\x28\xb5\x2f", "\n\n"}) {
     test::write_text(folder / "short", text);
@@ -129,15 +127,6 @@ TEST_CASE("a byte-order mark is no part of the first line") {
   test::write_gzip(folder / "gzip", mark + text);
   for (const char* name : {"plain", "gzip"}) {
     CHECK(text_of(folder / name) == text);
-    InputFile file(folder / name);
-    LineBlock block;
-    REQUIRE(file.next(block, 10));
-    CHECK(block.text() == "a,b\n");
-    CHECK(file.position().offset == 7);
-    InputFile again(folder / name);
-    again.skip_to(file.position());
-    REQUIRE(again.next(block, 10));
-    CHECK(block.text() == mark + "1,2\n");
   }
   test::write_text(folder / "mark", mark);
   CHECK(text_of(folder / "mark").empty());
@@ -159,9 +148,8 @@ TEST_CASE("a line longer than a block is an error with its number") {
 using NumberedRow = std::pair<std::string, int64_t>;
 
 std::vector<NumberedRow> numbered_rows(const std::string& path, const TextForm& form,
-                                       size_t capacity, InputFile::Position from = {}) {
+                                       size_t capacity) {
   InputFile file(path, form);
-  if (from.offset > 0) file.skip_to(from);
   LineBlock block;
   std::vector<NumberedRow> rows;
   while (file.next(block, capacity)) {
@@ -203,15 +191,6 @@ TEST_CASE("a quoted field may span lines, wherever blocks are cut") {
       CHECK(numbered_rows(folder / name, form, capacity) == expected);
   CHECK(numbered_rows(folder / "plain", {.separator = ';'}, 500).size() ==
         static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
-  // A run goes on at any position that was passed.
-  InputFile file(folder / "plain", form);
-  LineBlock block;
-  for (size_t done = 0; file.next(block, 45);) {
-    block.for_each_row([&](auto, int64_t) { return ++done > 0; });
-    CHECK((numbered_rows(folder / "plain", form, 70, file.position()) ==
-           std::vector<NumberedRow>(expected.begin() + static_cast<std::ptrdiff_t>(done),
-                                    expected.end())));
-  }
 }
 
 TEST_CASE("blanks may stand before an opening quote where they are trimmed") {
@@ -386,53 +365,20 @@ TEST_CASE("what is wrong with a gzip member is said") {
           }).find(fmt::format("cannot read at byte {} ", text.size())) != std::string::npos);
 }
 
-TEST_CASE("reading goes on at any position that was passed") {
-  TemporaryDirectory folder;
-  const std::string text = numbered_lines(500) + "last";
-  test::write_text(folder / "plain", text);
-  test::write_gzip(folder / "gzip", text);
-  test::write_zstd(folder / "zstd", text);
-  for (const char* name : {"plain", "gzip", "zstd"}) {
-    std::vector<InputFile::Position> positions;
-    InputFile whole(folder / name);
-    LineBlock block;
-    do positions.push_back(whole.position());
-    while (whole.next(block, 97));
-    CHECK(positions.back().offset == static_cast<int64_t>(text.size()));
-    for (const auto& position : positions) {
-      InputFile file(folder / name);
-      file.skip_to(position);
-      CHECK(file.position().offset == position.offset);
-      const bool more = file.next(block, 1000);
-      CHECK(more == (position.offset < static_cast<int64_t>(text.size())));
-      if (more) CHECK(block.first_line == position.line);
-      const std::string expected = text.substr(static_cast<size_t>(position.offset)) + "\n";
-      if (more) CHECK(std::string(block.text()) + text_of(file, 1000) == expected);
-    }
-    const std::string message = test::message_of<FileError>([&] {
-      InputFile file(folder / name);
-      file.skip_to({.offset = static_cast<int64_t>(text.size()) + 1, .line = 3});
-    });
-    test::check_contains(message, {name, "cannot continue at byte"});
-  }
-}
-
-TEST_CASE("standard input may be a pipe or a file, compressed too, and be continued") {
+TEST_CASE("standard input may be a pipe or a file, compressed too") {
   TemporaryDirectory folder;
   const std::string text = numbered_lines(700);
   test::write_text(folder / "plain", text);
   test::write_gzip(folder / "gzip", text);
   test::write_zstd(folder / "zstd", text);
   for (const char* name : {"plain", "gzip", "zstd"})
-    for (const bool as_pipe : {false, true})
-      for (const int64_t offset : {int64_t{0}, int64_t{2}, int64_t{1000}}) {
-        const StandardInput input(folder / name, as_pipe);
-        InputFile file("-");
-        CHECK(file.name() == "standard input");
-        if (offset > 0) file.skip_to({.offset = offset, .line = 2});
-        CHECK(text_of(file, 512) == text.substr(static_cast<size_t>(offset)));
-        CHECK(file.stored_bytes() == 0);
-      }
+    for (const bool as_pipe : {false, true}) {
+      const StandardInput input(folder / name, as_pipe);
+      InputFile file("-");
+      CHECK(file.name() == "standard input");
+      CHECK(text_of(file, 512) == text);
+      CHECK(file.stored_bytes() == 0);
+    }
 }
 
 TEST_CASE("a named pipe is opened once, whoever comes first, and read to its end", "[threads]") {

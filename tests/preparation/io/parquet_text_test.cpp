@@ -192,8 +192,6 @@ TEST_CASE("the lines of many row groups come in their order, for any threads", "
   const auto stream = open_input_stream(path);
   char piece[10];
   CHECK(stream->read(piece, sizeof(piece)) == sizeof(piece));
-  stream->skip_to(static_cast<int64_t>(want.size()) - 3);
-  CHECK(stream->read(piece, sizeof(piece)) == 3);
   CHECK(stream->stored_bytes() > 0);
 }
 
