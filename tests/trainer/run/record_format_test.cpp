@@ -93,11 +93,14 @@ std::vector<double> losses_of(const SmallRun& run, std::vector<std::string> chan
   const auto topology =
       std::make_shared<const comm::Topology>(trainer::topology_of(config->solver));
   const auto placements = trainer::make_placements(*config, *topology, true);
+  trainer::Options options;  // which a trainer refers to
+  options.quiet = true;
   std::vector<double> losses;
   comm::run_ranks(*topology, [&](comm::Communicator& world) {
     trainer::Trainer trainer(
-        *config, {.quiet = true},
+        *config, options,
         {.ranks = {world.rank(), topology, &world}, .placements = placements, .threads = 1});
+    trainer.start();
     for (int i = 0; i < 40; ++i) {
       trainer.step();
       losses.push_back(trainer.batch_loss());
