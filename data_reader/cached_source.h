@@ -1,4 +1,4 @@
-// A set that is read over and over and stays in memory after the first pass.
+// A data set that is read repeatedly and is in memory after the first pass.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace hlite::data {
 
-// Hands out the batches of a resident source (SourceOptions) again and again. Nothing is copied:
-// they lie where the first pass put them, and no file is touched after it.
+// Hands out the batches of a resident source (SourceOptions) repeatedly. Batches stay where the
+// first pass put them: nothing is copied, and no file is read again.
 class CachedSource final : public BatchSource {
  public:
   explicit CachedSource(std::unique_ptr<BatchSource> resident);
@@ -32,14 +32,14 @@ class CachedSource final : public BatchSource {
 
  private:
   std::unique_ptr<BatchSource> source_;
-  std::vector<const HostBatch*> batches_;  // that have been handed out
+  std::vector<const HostBatch*> batches_;  // handed out so far
   int64_t position_ = 0, replaced_keys_ = 0;
 };
 
-// The first `max_samples` samples of an evaluation set, in the order of the file, again and again;
-// in batches of `batch_size`, the model's own. Kept in memory when cache_eval_data batches of
-// `batchsize_eval` hold them and half of the available memory does; else read anew each time, and
-// a log line says why. With a shard: those rows of each batch.
+// A source that repeats the first `max_samples` samples of an evaluation set, in file order. It
+// keeps them in memory if they fit into cache_eval_data batches of `batchsize_eval` and half of the
+// available memory. Otherwise it reads them each time, and logs why unless cache_eval_data is 0.
+// With a shard, it gives the shard's rows of each batch.
 std::unique_ptr<BatchSource> open_evaluation_source(const config::DataConfig& config,
                                                     const std::string& path, int64_t batch_size,
                                                     std::span<const int64_t> slot_rows,

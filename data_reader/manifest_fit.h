@@ -1,5 +1,5 @@
-// Does a prepared file fit its manifest, and the manifest the config that wants to read the file? A
-// file of the right size may hold other numbers: a float's bits as an integer, the keys of another
+// Checks that a prepared file matches its manifest, and the manifest the config that reads it. A
+// file of the right size may hold the wrong data: integers instead of floats, the keys of another
 // slot, an older preparation.
 #pragma once
 
@@ -19,24 +19,24 @@ struct Misfit {
   std::string advice;
 };
 
-// `entry`: what find_manifest_of(path) found. `slot_rows`: rows of each slot's table; empty: not
-// known. The cause first; what only follows from it is left out.
+// `entry`: what find_manifest_of(path) found. `slot_rows`: rows of each slot's table, empty if
+// unknown. Reports only the first misfit; it may cause others.
 std::optional<Misfit> find_misfit(const ManifestEntry& entry, const std::string& path,
                                   const config::DataConfig& config,
                                   std::span<const int64_t> slot_rows);
 
 // Slots of an embedding layer that share a table need one vocabulary, or the same key means
-// different things in it. `tables`: the table of each of its slots, of which the first is slot
+// different things in it. `tables`: the table of each of its slots; the first one is slot
 // `first_slot` of the data.
 std::optional<Misfit> find_mixed_vocabularies(const ManifestEntry& entry, const std::string& layer,
                                               int64_t first_slot, std::span<const int64_t> tables);
 
-// Returns the slot_tables that a layer without them could have, if some slots share a vocabulary.
+// Returns advice to set slot_tables if slots of a layer without them share a vocabulary.
 std::optional<std::string> find_shareable_tables(const ManifestEntry& entry,
                                                  const std::string& layer, int64_t first_slot,
                                                  int64_t slots);
 
-// Returns true if the bytes at `path`, of which a sample is read, are those that were prepared.
+// Returns a misfit if the size or sampled bytes of the data at `path` are not as prepared.
 std::optional<Misfit> find_stale(const ManifestEntry& entry, const std::string& path);
 
 // Throws DataError for what find_misfit() finds, if a manifest names the file.

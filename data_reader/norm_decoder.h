@@ -57,8 +57,9 @@ class NormDecoder {
 // The samples of Norm files, decoded as a config says.
 class NormStream {
  public:
-  // Opens every file once; `source` is for messages. Throws DataError when one cannot be read, is no Norm file,
-  // or its header is not what the config says. `sink` receives values outside of their ranges.
+  // Opens every file once. `source` is for messages. `sink` receives values outside of their
+  // ranges. Throws DataError if a file cannot be read, is no Norm file, or has another header than
+  // the config says.
   NormStream(const config::DataConfig& config, const std::string& source,
              std::vector<std::string> files, std::span<const int64_t> slot_rows,
              IssueSink& sink = refusing_sink());

@@ -134,7 +134,7 @@ NormHeader read_norm_header(const ByteSource& file) {
   header.slots = number(4, "slot_num", 0, kMaxValues);
   const int64_t left = file.size() - header.framed_bytes(), least = header.min_sample_bytes();
   header.records = load_int64(payload, 1);
-  // A sample of nothing at all could be there any number of times.
+  // Samples of 0 bytes could be present in any number.
   if (header.records < 0 || least == 0 || header.records > left / least)
     raise<DataError>(
         "{}: header: expected number_of_records in [0, {}], as samples ({} labels, {} dense, {} "

@@ -1,4 +1,4 @@
-// RecordFormat: what reads a config::DataFormat. Nobody else tells formats apart.
+// RecordFormat: what reads a config::DataFormat. No other code tells formats apart.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hlite::data {
 class RecordFormat {
  public:
   virtual ~RecordFormat() = default;
-  // Does what open_source() says, but for shuffled samples.
+  // Does what open_source() says, except shuffling samples.
   [[nodiscard]] virtual std::unique_ptr<BatchSource> open(const config::DataConfig& config,
                                                           const std::string& path, Split split,
                                                           int64_t batch_size,

@@ -1,10 +1,10 @@
-// RowTier: the memories that a rank's rows lie in where the buffers of a TableStorage do not hold all
-// of them, and how the rows of a batch come into the buffers. The buffers are then lines: a step of
-// every batch admits its rows, which gives each one a line, and the others use the lines. A row
-// travels with its optimizer states, so results are bit for bit those of tables in memory.
+// RowTier: the memories that hold a rank's rows if the buffers of a TableStorage are too small for
+// all of them, and how the rows of a batch come into the buffers. The buffers are then lines: in
+// every batch one step admits its rows, which gives each one a line, and the other steps use the
+// lines. A row moves with its optimizer states, so results are bitwise those of tables in memory.
 //
-// A tier is one class behind this interface and a TierKind that says what it can serve and makes it.
-// Steps, files, reports and the model know no more of it.
+// A tier is one class behind this interface, and a TierKind that says what it can serve and makes
+// it. Steps, files, reports and the model use nothing else of it.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ namespace hlite::embedding {
 
 // A memory that holds a part of the rows.
 struct StorageTier {
-  std::string name, others = {};  // for a person; others: where the others lie, or all of them
-  bool disk = false;              // the others lie on a disk, or all of them in the host's memory
+  std::string name, others = {};  // for messages; others: where the rows lie that it lacks
+  bool disk = false;              // those lie on a disk; else the host's memory has all rows
   int64_t lines = 0;              // rows that it holds
   int64_t largest_file = 0;       // most bytes of the file on the disk
   std::optional<TierForecast> forecast = {};  // expected of a training batch; nullopt: not known
@@ -64,8 +64,8 @@ class RowTier {
   [[nodiscard]] int64_t lines() const { return memories_.front().lines; }
   // Returns true if rows may lie on a disk. Files then have only those that were ever written.
   [[nodiscard]] bool on_disk() const { return memories_.back().disk; }
-  // The forecast of a memory as steps say it, per sample of this rank's batch. `ahead`: the keys of
-  // the next batch are known.
+  // The forecast of memories()[memory] as a plan::Step has it, per sample of this rank's batch.
+  // `ahead`: the keys of the next batch are known.
   [[nodiscard]] plan::TierBytes traffic(size_t memory, int64_t batch, bool ahead) const;
   // Bytes that it takes in addition to the buffers: on their device, and on a GPU's host.
   [[nodiscard]] virtual int64_t bytes() const = 0;
@@ -136,8 +136,8 @@ struct TierKind {
   // than two batches need.
   std::unique_ptr<RowTier> (*make)(const TierSetup& setup);
 };
-// The CPU's memory over a disk (disk_tier.h), a GPU's over the host's (device_row_cache.h), and both
-// (host_lines.h).
+// The CPU's memory over a disk (disk_tier.h), a GPU's memory over the host's (device_row_cache.h),
+// and both (host_lines.h).
 extern const TierKind kDiskTier, kGpuTier, kThreeTiers;
 inline const TierKind& tier_kind(bool gpu, bool disk) {
   return gpu ? disk ? kThreeTiers : kGpuTier : kDiskTier;

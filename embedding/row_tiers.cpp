@@ -22,7 +22,7 @@ plan::TierBytes RowTier::traffic(size_t memory, int64_t batch, bool ahead) const
 
 namespace {
 
-// A GPU's memory over the host's; without a GPU only its numbers, to look at.
+// A GPU's memory over the host's. Without a GPU (estimates) it has sizes and serves no step.
 class GpuTier final : public RowTier {
  public:
   GpuTier(const Exec& exec, StorageTier memory, const DeviceRowCacheOptions& options)
@@ -108,8 +108,9 @@ RowCacheOptions disk_options(const TierSetup& s, int64_t lines) {
           .batches_in_use = s.place.gpu ? 2 : 1};
 }
 
-// Lines of `memory` that fit, at most a line a row. bytes_with(rows, lines): what the rows of a rank
-// take there with so many lines. What is too little for one rank is an error on all.
+// Returns how many lines fit into `memory`, at most one for each row. bytes_with(rows, lines):
+// bytes there of a rank with so many rows and lines. Memory that is too small for one rank is an
+// error on all ranks.
 template <typename BytesWith>
 int64_t lines_for(const TierSetup& s, const MemoryShare& memory, BytesWith&& bytes_with) {
   const TablesPlace& place = s.place;

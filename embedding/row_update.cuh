@@ -134,8 +134,8 @@ class RowPieces {
   float of_row_ = 0;
 };
 
-// Updates a whole row by the `lanes` lanes that share it, whose first column is `first` < width, with
-// the gradient gradient(column) of a piece.
+// Updates a whole row. `lanes` lanes share it, and `first` < width is the first column of this one.
+// gradient(column) returns the gradient of a piece.
 template <optimizer::OptimizerType kRule, int kPiece, bool kPassing, typename Gradient>
 __device__ inline void update_whole_row(const optimizer::StepScalars& scalars,
                                         const TableRows& table, int64_t row, int lanes,

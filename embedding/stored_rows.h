@@ -1,5 +1,5 @@
-// StoredRows: the rows of a TableStorage by their numbers, in whatever memory they lie. Steps work on
-// the buffers; files and eviction read and write rows here.
+// StoredRows: the rows of a TableStorage by their numbers, in any tier. Steps work on the buffers;
+// files and eviction read and write rows here.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,8 @@ class StoredRows {
     int64_t own = 0, held = 0;
     std::optional<int64_t> replicated = {};
   };
-  // The values of a list's row i in float: in place or, on a GPU and of rows of 16 bits, as a copy.
+  // Returns the values of row i of a list in float: in place or, on a GPU or for 16-bit rows, a
+  // copy.
   using Values = std::function<float*(size_t i)>;
   using Use = std::function<void(const Values&)>;
 

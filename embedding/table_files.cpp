@@ -26,7 +26,7 @@ TensorRef keys_tensor(std::string name, const TableFiles::Keys& keys, int64_t ta
                 if (out.empty()) return;  // memcpy takes no null
                 std::memcpy(out.data(), keys->keys[t].data() + first, out.size_bytes());
               },
-          // make_room() has seen them.
+          // EmbeddingTables::reserve() has read them.
           .put = [](int64_t, std::span<const float>) {},
           .dtype = DType::kU32};
 }
@@ -129,7 +129,7 @@ TensorRef TableFiles::numbers_tensor(std::string name, const Keys& keys, int64_t
     join_parts(words, keys.get(), table, first, parts, out);
   };
   comm::gather_parts(storage_.ranks(), ref);
-  ref.put = [](int64_t, std::span<const float>) {};  // reserve() has seen them
+  ref.put = [](int64_t, std::span<const float>) {};  // reserve() has read them
   return ref;
 }
 

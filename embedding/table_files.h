@@ -1,4 +1,4 @@
-// TableFiles: the rows of all ranks by table and key, as files have them, wherever they lie.
+// TableFiles: the tensors of files: the rows of all ranks by table and key, from any tier.
 #pragma once
 
 #include <functional>
@@ -26,12 +26,11 @@ class TableFiles {
   TableFiles(const TablesSpec& spec, const TableStorage& storage)
       : spec_(spec), storage_(storage), rows_(storage.rows()) {}
 
-  // Tensors of a file: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
-  // <layer>.table_<i>.<state>, <layer>.table_<i>.uses where tables keep them, <layer>.table_<i>.rows
-  // where the order of rows is that of sums. On several ranks
-  // get() is collective: all ranks call it with the same range, and rank 0 gets the elements; put()
-  // is not: each rank takes what it holds of any range. `keys`: of hashed tables, the same on all
-  // ranks but for rows; else null.
+  // Tensors of a file. tables(): <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys.
+  // states(): <layer>.table_<i>.<state>, also .uses if the tables keep them, and .rows if sums
+  // depend on the order of rows. On several ranks get() is collective: all ranks call it with the
+  // same range, and rank 0 gets the elements. put() is not: each rank takes what it holds of any
+  // range. `keys`: of hashed tables, the same on all ranks except FileKeys::rows; else null.
   using Keys = std::shared_ptr<const FileKeys>;
   [[nodiscard]] std::vector<TensorRef> tables(const Keys& keys) const;
   [[nodiscard]] std::vector<TensorRef> states(const Keys& keys) const;

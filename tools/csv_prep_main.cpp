@@ -89,8 +89,8 @@ void guess_what_is_missing(prep::CsvPrepOptions& options, prep::CsvGuessOptions 
     if (!guess.label.empty() || !guess.positive.empty() || guess.header ||
         !guess.categorical.empty() || !guess.dense.empty())
       raise<ConfigError>(
-          "--label, --positive, --header, --categorical, --dense: expected no schema, which says the same, found --schema or "
-          "--continue-from");
+          "--label, --positive, --header, --categorical, --dense: expected no schema, which says "
+          "the same, found --schema or --continue-from");
     return;
   }
   if (prep::is_read_once(options.train.at(0))) return;  // which csv_prep() refuses

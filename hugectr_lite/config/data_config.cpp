@@ -82,8 +82,8 @@ void declare_negative_share(Block& s, DataConfig& data) {
     s.refuse("negative_share", "expected 1 unless samples have one label, which is 0 or 1");
 }
 
-// The label's and dense features' numbers in raw files. Multi-hot raw data has, unless the config
-// says otherwise, integer labels and float features.
+// Number types of labels and dense features in raw files. Multi-hot raw data defaults to integer
+// labels and float features.
 void declare_number_kinds(Block& s, DataConfig& data) {
   bool both = false;
   s.boolean(
@@ -138,8 +138,8 @@ void declare_keys(Block& s, DataConfig& data) {
                                    data.format->name));
 }
 
-// HugeCTR adds the sum of the sizes before it to a slot's keys, so a slot of size 0 has its keys in
-// the range of the next slot that has a size: one vocabulary.
+// HugeCTR offsets a slot's keys by the sum of all preceding sizes. A slot of size 0 thus shares the
+// key range (the vocabulary) of the next slot with a size.
 void share_vocabularies(DataConfig& data) {
   std::vector<int64_t>& sizes = data.slot_size_array;
   if (std::find(sizes.begin(), sizes.end(), 0) == sizes.end()) return;
@@ -151,7 +151,7 @@ void share_vocabularies(DataConfig& data) {
   }
 }
 
-// Declares as many labels and dense features as the layer has: one name a column.
+// Declares the column names: one for each label, dense feature and slot.
 void declare_columns(Block& s, DataConfig& data) {
   auto columns = s.object("columns", "Extension: which columns of Parquet files are used.",
                           otherwise("their `_metadata.json` says it"));

@@ -42,8 +42,8 @@ using config::OptimizerType;
 using config::UpdateRule;
 using config::UpdateType;
 
-// A state that a rule keeps between steps: of each weight, or `per_row`: one float for each row of a
-// table. In an array without rows every element is a row.
+// A state that a rule keeps between steps: one float for each weight or, if `per_row`, for each row
+// of a table. In the dense network every weight counts as a row.
 struct StateOf {
   const char* name = nullptr;  // `<tensor>.<name>` in checkpoints; null: no state
   bool per_row = false;
@@ -149,8 +149,9 @@ HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64
           static_cast<float>(ridge),      static_cast<float>(decay)};
 }
 
-// The two halves of a step of the rules that may keep a state per row. First `state`, by the mean of
-// g^2, which is a sum: of a wide row its terms come one by one, `first` with the first.
+// The first half of a step of AdaGrad and Adam rules: updates `state` by `square`, the mean of g^2
+// over the row. The mean of a wide row may come as several terms, one a call; `first` marks the
+// first.
 template <OptimizerType type>
 HLITE_HD inline void update_row_state([[maybe_unused]] const StepScalars& s, float square,
                                       [[maybe_unused]] bool first, float& state) {
@@ -160,7 +161,7 @@ HLITE_HD inline void update_row_state([[maybe_unused]] const StepScalars& s, flo
   else
     state = (first ? s.beta2 * state : state) + s.one_minus_beta2 * square;
 }
-// Then a weight and its other states.
+// The second half: updates a weight and its other states.
 template <OptimizerType type>
 HLITE_HD inline void update_weight(const StepScalars& s, float g, float& w, float& state0,
                                    [[maybe_unused]] float& state1) {

@@ -13,8 +13,9 @@ namespace hlite::predict {
 // with labels in a file, and a checkpoint as it is.
 void check_report(const PredictionOptions& options, const std::string& file);
 
-// Writes the page, with the further metrics of `result`. The Python is HLITE_PYTHON, else python3 in the program's folder, else python3
-// on PATH. Throws ConfigError if that cannot be started, DataError if it fails, after its message.
+// Writes the page, with the further metrics of `result`. Starts Python for it: HLITE_PYTHON, else
+// python3 in the program's folder, else python3 on PATH. Throws ConfigError if that cannot be
+// started, DataError if it fails, after its message.
 void write_report(const PredictionOptions& options, const PredictionResult& result,
                   const std::string& file);
 

@@ -48,7 +48,8 @@ struct SampleBlock {
   std::vector<uint32_t> keys;  // [size, key columns]
 };
 
-// The result of a request (503: the file of the weights has changed): scores [samples, tasks], or why there are none.
+// The result of a request: scores [samples, tasks], or why there are none (503: the file of the
+// weights has changed).
 struct ScoreResult {
   int status = 200;
   std::string error = {};

@@ -4,13 +4,14 @@
     tests/bench/tiers.py --bin build/release/bin --disk DIR [--shapes kaggle,mlperf,dcnv2] [--resident 100,30,10,5]
                          [--rounds 2] [--svg FILE] [--json FILE]
 
-For each shape it writes Criteo-like data (criteo_synth --like criteo), trains one epoch in memory and with so many per
-cent of the rows in memory, in turn, and takes the last third of each run. Next to the ratio of the iteration times stands
-the bound: the larger of the iteration in memory and of the time for the bytes that moved, at the rates that fio reaches
-in the same folder (4 KiB read at random and 1 MiB written in order, past the page cache, at depth 64).
+For each shape it writes Criteo-like data (criteo_synth --like criteo) and trains one epoch in
+memory and with each --resident percentage of the rows in memory, in turn. It measures the last
+third of each run. It prints the ratio of iteration times and the bound: the larger of the in-memory
+iteration time and the time to move the bytes at the rates that fio reaches in the same folder
+(random 4 KiB reads, sequential 1 MiB writes, O_DIRECT, depth 64).
 
-Rows and bytes that move are differences of the process's counters in /proc/PID/io between two progress lines, which
-leave out the reader's: it reads the data through the page cache here (so the folder of the data must fit there).
+Moved bytes are differences of the process's counters in /proc/PID/io between two "train" events,
+less the data reader's 160 bytes per sample (so the data's file system must support O_DIRECT).
 The machine must be quiet. Needs fio.
 """
 import argparse
@@ -29,7 +30,7 @@ SHAPES = {
     "mlperf": {"config": "mlperf_dgx_a100.json", "cards": "terabyte", "cap": 2_000_000, "width": 128, "iterations": 900},
     "dcnv2": {"config": "mlperf_dcnv2.json", "cards": "terabyte", "cap": 2_000_000, "width": 128, "iterations": 450},
 }
-# Bytes of a row in addition to its record, of the map and of a line, and of rows on their way (docs/tables_beyond_memory.md).
+# Bytes: map per row, line beyond its record, all rows in transit (docs/tables_beyond_memory.md).
 MAP, LINE, ON_THE_WAY = 4, 12, 26e6
 
 
@@ -93,7 +94,7 @@ def moved(pid):
 
 
 def train(a, config, memory):
-    """Milliseconds and bytes that moved, of an iteration in the last third of the run; and the program's last words."""
+    """Milliseconds and bytes moved per iteration of the last third; shares of resident lookups."""
     command = [os.path.join(a.bin, "train"), "--config", config, "--threads", str(a.threads), "--device", "cpu",
                "--metrics", "/dev/stdout"]
     if memory:

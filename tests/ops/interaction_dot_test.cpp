@@ -1,4 +1,4 @@
-// A sample's interaction by dot products of bf16, against the definition in double.
+// Compares the bf16 interaction of one sample with its definition in double.
 #include "hugectr_lite/ops/interaction_dot.h"
 
 #include "hugectr_lite/ops/bf16_dot.h"
@@ -46,13 +46,13 @@ TEST_CASE("DotSample gives the dot products of all pairs and their gradients") {
       const Interaction want = by_definition(x, dout, rows, width);
       const auto inputs = rounded<bf16>(x), gradient = rounded<bf16>(dout);
       ops::DotSample sample(rows, width);
-      // The second time with memory that the first has written.
+      // The second time reuses memory that the first wrote.
       for (int time = 0; time < 2; ++time) {
         std::copy_n(inputs.data(), width, sample.input(0));
         sample.set_slots(inputs.data() + width);
         std::vector<bf16> out = rounded<bf16>(nans(out_width));
         sample.forward(out.data());
-        // The results' rounding to bf16 and float sums of up to 128 products below 1.
+        // Covers rounding to bf16 and float sums of up to 128 products below 1.
         const Tolerance tolerance{1e-5, 0x1p-8};
         check_close(widened(out), want.out, tolerance, "out");
         std::vector<bf16> gradients = rounded<bf16>(nans(rows * width));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""run_onnx.py MODEL.onnx CONFIG.json RECORDS.bin: prints a score a line.
+"""run_onnx.py MODEL.onnx CONFIG.json RECORDS.bin: prints one score per line.
 
-What the operators' definitions say, in NumPy; the records are raw ones of the config, as its README has them."""
+Evaluates the operators in NumPy, as defined. RECORDS.bin holds raw records as the config says."""
 import json
 import math
 import sys

@@ -38,8 +38,8 @@ class Preparation {
 
   [[nodiscard]] RowParser& parser() const { return *parser_; }
   // For lines that come without a file, and so without a header: columns are in the order of the
-  // training file, under Labels::kAbsent without those of label and weight, or with both. Throws DataError if the schema goes
-  // by a header that the manifest lacks.
+  // training file. Under Labels::kAbsent the columns of label and weight are both left out, or both
+  // there. Throws DataError if the schema goes by a header that the manifest lacks.
   [[nodiscard]] std::unique_ptr<const LineParser> lines() const;
   // For the columns of a table: where each is among the fields of a row, which have no label. Throws
   // DataError as lines() does, and for a preparation by criteo_prep, whose columns have no names.

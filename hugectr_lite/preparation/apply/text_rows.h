@@ -22,8 +22,9 @@ class TextRows {
   TextRows(const Preparation& preparation, const config::DataConfig& config,
            std::span<const int64_t> slot_rows);
 
-  // Valid until the next call. A byte-order mark before the first line is no part of it. Throws DataError "text <i>: ..." for line i if it is malformed, or
-  // has a category without an id where the config's key_policy refuses such.
+  // The batch is valid until the next call. A byte-order mark before the first line is no part of
+  // it. Throws DataError "text <i>: ..." if line i is malformed, or has a category without an id
+  // and the config's key_policy refuses such.
   const data::HostBatch& rows_of(std::span<const std::string> lines);
   // Categories of those lines that the training rows did not have.
   [[nodiscard]] int64_t unknown() const;

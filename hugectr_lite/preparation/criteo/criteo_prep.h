@@ -1,4 +1,4 @@
-// Criteo's click logs to files for training: the preparation engine (prep/prep_engine.h) with
+// Criteo's click logs to files for training: the preparation engine (engine/prep_engine.h) with
 // Criteo's format and the recipes that people use for it.
 #pragma once
 
@@ -27,7 +27,7 @@ struct CriteoPrepOptions {
   uint64_t hash = 0;
   // Also write the tokens in the order of their ids: what `predict` needs for lines of text.
   bool save_vocabulary = false;
-  // Folder of a preparation whose ids are kept (prep/predecessor.h); "": none. Its key range and
+  // Folder of a preparation whose ids are kept (engine/predecessor.h); "": none. Its key range and
   // min_count count; the vocabulary is saved.
   std::string continue_from = {};
   OutputOptions output = {};

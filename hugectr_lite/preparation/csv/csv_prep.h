@@ -26,7 +26,7 @@ struct CsvPrepOptions {
   std::vector<std::string> val = {};    // "-": standard input
   std::vector<std::string> test = {};   // the same
   int64_t min_count = 1;
-  // Folder of a preparation whose ids and transforms are kept (prep/predecessor.h); "": none. Its
+  // Folder of a preparation whose ids and transforms are kept (engine/predecessor.h); "": none. Its
   // min_count counts.
   std::string continue_from = {};
   SplitOptions split = {};  // of the training files

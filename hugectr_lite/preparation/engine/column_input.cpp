@@ -8,7 +8,7 @@
 namespace hlite::prep {
 
 namespace {
-constexpr int64_t kUsualFieldBytes = 6;  // of a field and what separates it from the next one
+constexpr int64_t kUsualFieldBytes = 6;  // typical size of a field with its separator
 }  // namespace
 
 ColumnInput::ColumnInput(data::parquet::ParquetFile file, std::vector<FileColumn> columns,
@@ -18,7 +18,7 @@ ColumnInput::ColumnInput(data::parquet::ParquetFile file, std::vector<FileColumn
       longest_row_(options.block_bytes),
       block_rows_(
           std::max<int64_t>(options.block_bytes / (kUsualFieldBytes * std::ssize(columns)), 1)),
-      // Which rows belong to a sample is not known here.
+      // Unlimited if sampling: sampled rows are unknown.
       max_bad_rows_(options.sample >= 1 ? options.max_bad_rows : INT64_MAX) {
   for (FileColumn& column : columns) columns_.push_back({.of_file = std::move(column)});
 }

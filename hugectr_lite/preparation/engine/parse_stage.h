@@ -2,8 +2,8 @@
 //
 // Blocks of lines go through a ring of slots: read (one thread at a time, in order), parsed (any),
 // placed (in order: only then is known which row a block begins with), handed to the sink,
-// committed (in order). A later run need not do again what is committed of whole files. No thread waits
-// while there is a block that it could do something with.
+// committed (in order). A later run does not repeat files that are committed as a whole. No thread
+// waits while there is a block that it could do something with.
 #pragma once
 
 #include <cstdint>

@@ -135,7 +135,7 @@ std::optional<data::Manifest> PrepEngine::complete() const {
   return data::Manifest::read(output_.folder + "/manifest.json");
 }
 
-// All but which run it is.
+// Forgets all that is done, but not which run it is.
 void PrepEngine::forget_run() {
   folder_.clear();
   PrepState fresh;
@@ -182,10 +182,13 @@ void PrepEngine::check_output_folder() {
   }
 }
 
-// Now and then. A run that is killed loses what it did since; key columns whose ids are saved are
-// not needed again.
+// Saves the state, at most every checkpoint_seconds: a run that is killed loses what it did since.
+// Removes the key columns whose ids are saved, since they are not needed again.
 void PrepEngine::save() {
-  if (seconds_since(saved_at_) < options_.checkpoint_seconds) return;
+  if (seconds_since(saved_at_) >= options_.checkpoint_seconds) save_now();
+}
+
+void PrepEngine::save_now() {
   at_point("save");
   folder_.save(done_.to_json(), options_.checkpoint_seconds > 0);
   for (const auto& [slot, column] : done_.columns) remove_path(key_column(slot));
@@ -461,6 +464,7 @@ void PrepEngine::publish(data::Manifest& manifest) {
   manifest.key_counts_xxh3 = key_counts_->xxh3();
   others_.push_back(std::move(key_counts_));
   std::move(others_.begin(), others_.end(), std::back_inserter(splits_.front().outputs));
+  save_now();  // a run that is killed from here on finds results that it must take back
   folder_.begin_publishing();
   prep::publish(output_.folder, manifest, splits_);
   at_point("published");

@@ -101,6 +101,7 @@ class PrepEngine {
   bool resume(const nlohmann::ordered_json& run);
   void check_output_folder();
   void save();
+  void save_now();
   bool number_table(const NumberingRecipe& recipe, const std::vector<int>& slots,
                     MemoryBudget& budget, bool alone);
   void write_key_counts();

@@ -54,8 +54,7 @@ struct PrepOptions {
 };
 
 // Adds --sample, --negative-share, --max-bad-rows, --max-unknown, --memory, --threads, --restart,
-// --force and
-// --quiet.
+// --force and --quiet.
 void add_run_options(CLI::App& app, PrepOptions& options);
 // Throws ConfigError for no training file, standard input given twice, a file that is given for
 // training and for validation, a share to sample that is none.

@@ -1,6 +1,6 @@
-// The folder of an unfinished preparation: <out>/.prep, with its column files, and done.cbor, which
-// says what is done. That is written after all other files of the folder were made durable, so it
-// counts whatever ended the run: a signal, or the power.
+// The folder of an unfinished preparation: <out>/.prep, with its column files, and done.cbor, the
+// state that says what is done. A state that is saved as durable is written after all other files
+// of the folder were made durable, so it counts whatever ended the run: a signal or a power loss.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // Rows of a Parquet file as lines of text: a field a column, nothing for a missing value.
 //
-// Numbers are written by write_number(), booleans as 1 and 0. Several row groups are written at once, each by a thread of its own; lines come in the order
-// of the rows.
+// Numbers are written by write_number(), booleans as 1 and 0. Several row groups are written at
+// once, each by its own thread. Lines are in the order of the rows.
 #pragma once
 
 #include <memory>

@@ -44,8 +44,9 @@ struct SynthResult {
 // token, key c the c-th most frequent category, so that tables need categories + 1 rows), with
 // <out>.manifest.json and <out>.key_counts.bin; memory for counting keys: 4 bytes a category. Both
 // write <out>.meta.json: model and scores. By day, <out>.day_00.tsv and so on in the place of
-// training and test file. The files do not depend on the number of threads. Throws ConfigError, also where there are such files of an earlier run (without
-// `force`), and FileError; on any error no file appears under its final name.
+// training and test file. The files do not depend on the number of threads. Throws ConfigError,
+// also if there are such files of an earlier run (without `force`), and FileError. On any error no
+// file appears under its final name.
 SynthResult criteo_synth(const CriteoSynthOptions& options);
 
 }  // namespace hlite::prep

@@ -1,5 +1,5 @@
-"""How far training has come: in a notebook as HTML, on a terminal as a line of standard error that redraws itself, else
-nothing. Needs nothing installed."""
+"""Progress bar of training: HTML in a notebook, a line of standard error that redraws itself on
+a terminal, otherwise nothing. No dependencies."""
 import sys
 import time
 
@@ -45,7 +45,7 @@ class Progress:
 
 
 def _displayed(progress):
-    """What redraws it in a notebook's cell; None elsewhere."""
+    """The display handle in a notebook; None elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or getattr(shell, "kernel", None) is None:

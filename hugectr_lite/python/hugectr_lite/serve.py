@@ -1,9 +1,9 @@
-"""Scores over HTTP: starts the program `serve`, with its options.
+"""Serves scores over HTTP by running the program `serve`.
 
     python3 -m hugectr_lite.serve --model checkpoint --port 8080
 
-The program answers in the KServe v2 protocol, with JSON or binary tensors: docs/serve.md. It is looked for where pip puts
-programs, next to the package in a build folder, and on PATH.
+The program answers in the KServe v2 protocol, with JSON or binary tensors: docs/serve.md. It is
+searched for in pip's scripts folder, a build's bin folder, and PATH.
 """
 import os
 import shutil

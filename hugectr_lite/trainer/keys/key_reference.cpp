@@ -36,7 +36,7 @@ std::string default_of(const KeySchema& key) {
 // A key that blocks of several types declare.
 using TypedKeys = std::vector<std::pair<std::string, const KeySchema*>>;
 
-// The text of a key, or where that differs "one (A); other (B)".
+// The text of a key; if types differ, "one (A); other (B)".
 template <typename Text>
 std::string by_type(const TypedKeys& keys, Text&& text) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
@@ -54,7 +54,7 @@ std::string by_type(const TypedKeys& keys, Text&& text) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// The names of a key, "`a`": several where each type has its own.
+// The names of a key, "`a`"; several if each type has its own.
 std::string names_of(const TypedKeys& keys) {
   std::vector<std::string> names;
   for (const auto& [type, key] : keys)
@@ -64,8 +64,8 @@ std::string names_of(const TypedKeys& keys) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// The keys of all types, in the order in which they are first declared. Keys that belong to one
-// type of their block are one.
+// The keys of all types, in order of first declaration. Keys with a `variant`, such as sgd_hparam,
+// are merged into one.
 std::vector<TypedKeys> merged(const TypedBlocks& blocks) {
   std::vector<TypedKeys> rows;
   for (const auto& [type, block] : blocks)
@@ -88,7 +88,7 @@ class Page {
     text += fmt::format("\n{} {}\n\n", level, title);
     if (!about.empty()) text += about + "\n\n";
   }
-  // A block, and those inside of it, each once. `path`: what the names of these begin with.
+  // Adds a block and its nested blocks, each once. `path`: prefix of the nested names.
   void section(const char* level, const std::string& title, const TypedBlocks& blocks,
                const std::string& path = "") {
     heading(level, title, blocks.front().second.text);

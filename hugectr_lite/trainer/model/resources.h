@@ -16,9 +16,9 @@ namespace hlite::trainer {
 std::string needs_cpu(const config::TrainConfig& config);
 // The number of the GPU that a rank trains on.
 int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank);
-// The GPU to train on, or null for the CPU: as `device` (--device) or else solver.device says; "auto" takes a
-// GPU where there is one that can train the config. Throws DeviceError when the device that was
-// asked for is not there or cannot train it.
+// Returns the GPU to train on, or null for the CPU, as `device` (--device) or else solver.device
+// says. "auto" takes a GPU if there is one that can train the config. Throws DeviceError if the
+// requested device is not there or cannot train it.
 const cuda::Backend* choose_device(const config::TrainConfig& config,
                                    std::optional<config::DeviceChoice> device);
 // Returns the backend of a GPU that is not here: a model made with it has a GPU's sizes, its
@@ -32,7 +32,8 @@ int64_t ranks_here(const config::SolverConfig& solver);
 uint64_t resolve_seed(const config::TrainConfig& config);
 // A number from the system, below 2^63.
 uint64_t random_word();
-// Threads of a run: `threads` (--threads) if it is not 0, else solver.threads, else all that this process may use.
+// Threads of a run: `threads` (--threads) if it is not 0, else solver.threads, else all that this
+// process may use.
 int resolve_threads(const config::TrainConfig& config, int threads);
 // Says what is wrong with running `threads` in a process that may use `allowed` processors, of
 // `all` that the machine has for `processes` under mpirun (0: not under it); empty: nothing.

@@ -302,7 +302,7 @@ Json HtmlReport::evaluation_section() const {
   const auto add = [&](const std::string& name, const EvalResult& result) {
     Json row = {name};
     for (const NamedNumber& n : numbers_of(result))
-      row.push_back(n.value ? fmt::format("{:.8g}", *n.value) : "one class only");
+      row.push_back(n.value ? fmt::format("{:.8g}", *n.value) : "does not exist");
     rows.push_back(row);
   };
   for (const Evaluation& e : evals_) add(fmt::format("{}", e.iter), e.result);

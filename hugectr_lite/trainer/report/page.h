@@ -11,11 +11,16 @@ namespace hlite::trainer {
 
 using Json = nlohmann::json;
 
-// `page`: {"title": text, "body": [node...], "numbers": {name: [{"iter": 1, ...}...]}}. A node is a text, an element as
-// ["p.soft", node...] (tag and classes; {"id": "x"} among the nodes sets a property), or one of
-// ["tiles", [value, name]...], ["table", [name...], [row...], [columns of text]],
-// ["bar", {fill, rest, low, high, mark}], ["chart", {...}, node...]; page.html says more. `script`:
-// further JavaScript.
+// Returns the page of `page`: {"title": text, "body": [node...], "numbers": {name: [event...]}},
+// where an event is {"iter": 1, ...}. `script` is further JavaScript. A node is one of
+//
+//   text
+//   ["p.soft", node...]        an element by its tag and classes; {"id": "x"} among the nodes sets
+//                              a property
+//   ["tiles", [value, name]...]
+//   ["table", [name...], [row...], [columns of text]]
+//   ["bar", {fill, rest, low, high, mark}]
+//   ["chart", {...}, node...]  page.html describes it, at chart()
 std::string html_page(const Json& page, std::string_view script = {});
 
 // {"section", {"h2", title}, part...}

@@ -11,7 +11,7 @@
 
 namespace hlite::trainer {
 
-// All is collective. Throws DataError.
+// All functions are collective and throw DataError.
 class Evaluations {
  public:
   Evaluations(RunContext& run, TrainingCounts& counts) : run_(run), counts_(counts) {}
@@ -20,13 +20,14 @@ class Evaluations {
   void open();
   // Takes the memory for scores and labels.
   void allocate();
-  // Or null: the config does not evaluate.
+  // Null if the config does not evaluate and evaluate() was not called.
   [[nodiscard]] const Evaluator* evaluator() const { return evaluator_.get(); }
 
   // Metrics over the evaluation set (eval_batches batches of batchsize_eval), also where the config
   // does not evaluate. Returns nullopt if a stop is requested meanwhile.
   std::optional<EvalResult> evaluate();
-  // The same in two halves, between which a GPU goes on training: false when given up.
+  // The same in two halves, between which a GPU goes on training. start() returns false after a
+  // stop request; then finish() must not be called. REQUIRES evaluator().
   [[nodiscard]] bool start();
   [[nodiscard]] EvalResult finish() { return evaluator_->finish(); }
   // Metrics over test_source. REQUIRES that the config has one.

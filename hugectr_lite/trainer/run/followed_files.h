@@ -7,13 +7,14 @@
 
 namespace hlite::trainer {
 
-// Where at_end() of the open file, call next() before a step, then, once the file is scored,
-// open(). All of it is collective. Throws DataError.
+// If at_end(), call next() before a step, score the file that it names, then open() it. All
+// functions are collective and throw DataError.
 class FollowedFiles {
  public:
   FollowedFiles(RunContext& run, Saver& saver) : run_(run), saver_(saver) {}
 
-  // Opens the folder, as the source of the run. Throws ConfigError where a run cannot follow one.
+  // Makes the folder the source of the run. Throws ConfigError for options that need data of a
+  // known size (--mllog).
   void open_folder();
   // Returns true if all of the open file has been trained on; false without a folder.
   [[nodiscard]] bool at_end() const { return run_.followed && run_.followed->at_end_of_file(); }

@@ -1,11 +1,13 @@
-// RunContext: what the parts of one rank's trainer share. The trainer (trainer.h) makes and changes
-// it; its parts read it, and act on the model, the records and the progress lines.
+// RunContext: what the parts of one rank's trainer share. The trainer (trainer.h) makes it and
+// counts iterations. Its parts act on the model, the records and the progress lines; FollowedFiles
+// also sets the source and the data that was trained on.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data_reader/batch_source.h"
@@ -24,6 +26,15 @@
 namespace hlite::trainer {
 
 struct RunContext {
+  // No aggregate: where a member's initializer throws, GCC 12 destroys those of an aggregate twice.
+  RunContext(const config::TrainConfig& run, const Options& given, comm::RankContext here,
+             int threads)
+      : config(run),
+        options(given),
+        ranks(std::move(here)),
+        pool(threads),
+        progress(given.quiet || ranks.rank != 0) {}
+
   const config::TrainConfig& config;
   const Options options;
   const comm::RankContext ranks;
@@ -42,9 +53,10 @@ struct RunContext {
   data::FollowedSource* followed = nullptr;        // source, where it is one
   PinnedBlocks pinned = {};                        // its memory
   RunRecords records = {};
-  // Iterations done, those before a resume counted; of these, those on other data, which this run's
-  // continue (--grow); after which the config ends. Samples trained on.
-  int64_t iteration = 0, earlier_iterations = 0, last_iteration = 0, samples = 0;
+  int64_t iteration = 0;           // done, also before a resume
+  int64_t earlier_iterations = 0;  // of these: on other data, before --grow
+  int64_t last_iteration = 0;      // after which the config ends the run
+  int64_t samples = 0;             // trained on
 
   // Work of the CPU.
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool}; }

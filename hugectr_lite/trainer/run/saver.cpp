@@ -149,7 +149,7 @@ void Saver::save_snapshot(const std::string& directory, const PolicyState& polic
   if (run_.ranks.rank == 0) report(directory, run_.iteration, seconds_since(stopped), result);
 }
 
-// Returns what is to be warned of.
+// Returns the text of a warning, or "".
 std::string Saver::write_snapshot(const std::string& directory,
                                   const checkpoint::CheckpointMeta& meta,
                                   const RankLists& lists) const {

@@ -1,5 +1,5 @@
-// Saver: writes what a run keeps of its model: checkpoints, snapshots in the background, deltas,
-// exported weights. What that moves is left out of the counts of training.
+// Saver: writes checkpoints, snapshots in the background, deltas and exported weights of a run. The
+// rows and bytes that this moves are left out of the counts of training.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ struct PolicyState {
   const ByteSource* best_weights = nullptr;
 };
 
-// Collective where nothing else is said. Throws FileError.
+// Functions are collective unless they say otherwise. They throw FileError.
 class Saver {
  public:
   Saver(RunContext& run, TrainingCounts& counts, VocabularyKeeper& vocabularies)
@@ -37,7 +37,7 @@ class Saver {
   void check();
   // The same after waiting for it to finish.
   void wait();
-  // Waits in a run that fails for another reason. Not collective; throws nothing.
+  // Waits for a snapshot in a run that fails for another reason. Not collective; throws nothing.
   void end();
   // Writes what the weights that a checkpoint of now would be used with differ by from those of the
   // one that the run was resumed from (checkpoint::weights_in), as a link of the chain in a folder.
@@ -45,8 +45,8 @@ class Saver {
   [[nodiscard]] std::string save_delta(const std::string& chain, const PolicyState& policy);
   // Writes all weights: what --init takes.
   void export_weights(const std::string& path);
-  // Writes tensors of the model in the same way, without a word. Returns the sum of the file, on
-  // rank 0.
+  // Writes tensors of the model in the same way, without a progress line. Returns the checksum of
+  // the file, on rank 0.
   FileSum write_tensors(const std::string& path, const std::vector<TensorRef>& tensors);
 
  private:

@@ -44,11 +44,7 @@ RankOptions one_rank(const config::TrainConfig& config, const Options& options) 
 }
 
 Trainer::Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank)
-    : run_{.config = config,
-           .options = options,
-           .ranks = rank.ranks,
-           .pool = ThreadPool(rank.threads),
-           .progress = Progress(options.quiet || rank.ranks.rank != 0)} {
+    : run_(config, options, rank.ranks, rank.threads) {
   check_inputs();
   agree_on_start();
   make_model(std::move(rank));

@@ -32,8 +32,8 @@ struct RankOptions {
   int threads = 1;                     // of this rank
   const cuda::Backend* gpu = nullptr;  // to train on; null: the CPU
 };
-// Those of a config with one rank, on the device that choose_device() names. Throws ConfigError for
-// one with several, DeviceError as choose_device().
+// Returns the options of the only rank of a config, on the device that choose_device() names.
+// Throws ConfigError if the config has several ranks, DeviceError as choose_device().
 RankOptions one_rank(const config::TrainConfig& config, const Options& options);
 
 // The trainer of one rank. Members that are not const are collective; rank 0 prints and writes
@@ -46,8 +46,9 @@ class Trainer {
 
   // Trains to the end, to the AUC target or until interrupted, as the config says: shows, evaluates
   // and saves at its intervals, saves and exports at the end as the options say. Returns the exit
-  // code (kExitDone, kExitInterrupted). Throws DataError when the loss or a weight stops being
-  // finite: looked at whenever one is shown, evaluated or saved. Instead of all that follows.
+  // code (kExitDone, kExitInterrupted; kExitData if a record of the run was lost). Throws DataError
+  // if the loss or a weight is not finite, which is checked whenever one is shown, evaluated or
+  // saved. To be called alone: it calls the functions below.
   int run();
 
   // Allocates memory and gives every weight its initial value, or those of --init or --resume. Call

@@ -16,7 +16,7 @@ class TrainingCounts {
  public:
   explicit TrainingCounts(RunContext& run) : run_(run) {}
 
-  // Counts from here on. To be called first, once the model has its memory.
+  // Starts to count. To be called before all others, once the model has its weights.
   void begin();
   // Calls work() and leaves out what it moves.
   template <typename Work>
@@ -49,7 +49,7 @@ class TrainingCounts {
 
   RunContext& run_;
   int64_t first_iteration_ = 0;       // done when counting began
-  Moved outside_;                     // of training, also before begin()
+  Moved outside_;                     // all that moved before begin() or in leave_out()
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
 };
 

@@ -23,8 +23,8 @@ class TrainingPolicy {
   // and does not exist. The trainer must have been started and must outlive this. Collective.
   explicit TrainingPolicy(Trainer& trainer);
 
-  // Acts on an evaluation: keeps the weights of the best one and lowers learning rates. Returns why training ends, if it does. This and all that follows is
-  // collective.
+  // Acts on an evaluation: keeps the weights of the best one and lowers learning rates. Returns why
+  // training ends, if it does. This and all that follows is collective.
   std::optional<EndReason> apply(const EvalResult& result);
   // Returns true if evaluations before a resume have ended training.
   [[nodiscard]] bool stopped_early() const;

@@ -9,20 +9,21 @@
 
 namespace hlite::trainer {
 
-// All is collective.
+// All functions are collective.
 class VocabularyKeeper {
  public:
   VocabularyKeeper(RunContext& run, TrainingCounts& counts) : run_(run), counts_(counts) {}
 
-  // The weights are those of a checkpoint: rows may have left for it.
+  // To be called once the weights are there. Rows have left already for the checkpoint that they
+  // are of, if any: evict_for_checkpoint() of the same iteration evicts none.
   void begin() { evicted_ = run_.iteration; }
-  // Lets the rows leave that do so every so many iterations (`eviction.interval`).
+  // Evicts rows of the tables whose `eviction.interval` is above 0, in every interval-th iteration.
   void evict_after_iteration();
-  // Lets the rows leave that do so when a checkpoint is saved (`eviction.interval` 0), if they have
-  // not in this iteration. Saving does it too; to be called before an evaluation of the same weights.
+  // Evicts rows of the tables whose `eviction.interval` is 0, once an iteration. Saver calls it. To
+  // be called before an evaluation whose weights are then saved.
   void evict_for_checkpoint();
-  // The vocabularies of hash tables that keys may lose or be refused rows of; nullopt without any.
-  // Waits.
+  // The vocabularies of hash tables with `admission`, `eviction` or `when_full`; nullopt if there
+  // are none. Waits for the last step.
   [[nodiscard]] std::optional<VocabularyEvent> vocabulary();
 
  private:

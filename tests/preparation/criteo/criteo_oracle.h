@@ -1,4 +1,4 @@
-// Criteo rows with everything that the format allows, and the recipes from their definition.
+// Criteo rows that exercise the whole format, and a plain implementation of the recipes.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace hlite::prep {
 
 // Rows with everything the format allows: missing values, negative integers, upper case, short
-// tokens, tokens that fall together modulo the range, CRLF.
+// tokens, tokens that collide modulo the range, CRLF.
 inline std::string awkward_rows(uint64_t seed, int rows, bool final_newline = true) {
   std::string text;
   uint64_t counter = 0;
@@ -38,7 +38,7 @@ inline std::string awkward_rows(uint64_t seed, int rows, bool final_newline = tr
   return text;
 }
 
-// A row before its keys are numbered, after the MLPerf recipe.
+// A row parsed by the MLPerf recipe, before ids are assigned.
 struct OracleRow {
   uint32_t label = 0;
   std::array<uint32_t, 13> dense{};
@@ -46,7 +46,7 @@ struct OracleRow {
   std::array<bool, 26> missing{};
 };
 
-// With nothing clever: a string a field.
+// Parses naively: one string per field.
 inline std::vector<OracleRow> oracle_rows(const std::string& text, uint64_t range = 40000000) {
   std::vector<OracleRow> rows;
   std::istringstream lines(text);
@@ -77,7 +77,7 @@ struct OracleRecipe {
   bool by_frequency = false;
 };
 
-// The ids of one column, of which the first `train` rows are training rows.
+// Ids of one column, whose first `train` rows are training rows.
 struct OracleColumn {
   std::vector<uint32_t> ids;
   std::vector<uint32_t> counts;  // of each id, in training rows

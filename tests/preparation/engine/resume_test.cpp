@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
@@ -158,6 +159,19 @@ TEST_CASE("a preparation that is complete ends with success again, whatever is l
     }
     fs::remove_all(inputs.folder / "out");
   }
+  // Rows of one pass that were saved now and then, and not since the first file.
+  CriteoPrepOptions rarely = inputs.options("rarely");
+  rarely.min_count = 0;
+  criteo_prep(rarely);
+  const std::string rows = inputs.result("rarely");
+  fs::remove_all(inputs.folder / "rarely");
+  rarely.run.checkpoint_seconds = 1;
+  REQUIRE(run_in_child(rarely, [waited = false](int64_t, std::string_view name) mutable {
+            if (name == "rows" && !std::exchange(waited, true)) ::usleep(1'100'000);
+            if (name == "published") ::_exit(kKilled);
+          }) == kKilled);
+  criteo_prep(rarely);
+  CHECK((inputs.result("rarely") == rows));
   // Results of other options, or that have changed, are as before.
   CriteoPrepOptions other = inputs.options("whole");
   other.min_count += 1;

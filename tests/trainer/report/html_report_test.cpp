@@ -89,7 +89,7 @@ TEST_CASE("the page has the metrics file's numbers") {
                  {R"(["0.66667","best AUC, iteration 20"])", R"(["span.state.good","done"])",
                   R"(["0.23333","last training loss"])", R"(["0.71234","AUC of the test set"])",
                   R"(["0.65430","loss of the test set"])", R"(["test set","0.71234")",
-                  R"(["30","one class only","0.6","0.5","0.4")"});
+                  R"(["30","does not exist","0.6","0.5","0.4")"});
 }
 
 TEST_CASE("a rising evaluation loss is marked, with where it was lowest") {
