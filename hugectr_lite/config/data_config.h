@@ -22,6 +22,10 @@ struct SparseInputConfig {
   int64_t max_nnz = 0;
   std::vector<int64_t> hotness;  // [slot_num] most keys a sample has in each slot; with
   bool is_fixed_length = false;  // is_fixed_length exactly so many
+  // (ours) Of a history: the most keys that are kept, the latest, in every slot alike, which is the
+  // hotness; 0: no history. The tensor [B,1] of how many a sample has; may be empty.
+  int64_t max_len = 0;
+  std::string lengths;
 };
 
 struct AsyncParamConfig {

@@ -77,6 +77,32 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
     fail_at(s.at("is_fixed_length"), "nnz_per_slot is required with is_fixed_length");
 }
 
+// A history has `max_len` columns a slot, of which a sample fills the first ones.
+void declare_history(Block& s, SparseInputConfig& sparse) {
+  s.integer("max_len", &sparse.max_len, kKeys,
+            "Extension: the input is a history, and each slot a list of keys, oldest first, of "
+            "which the last `max_len` are kept. All slots of a sample have equally many. Instead "
+            "of `nnz_per_slot` and `max_nnz`.");
+  s.text("lengths", &sparse.lengths,
+         "Extension: name of a tensor [B, 1], the number of keys kept in each slot of a sample.");
+  if (sparse.max_len == 0) {
+    if (s.has("lengths")) s.refuse("lengths", "requires `max_len`");
+    return;
+  }
+  for (const char* key : {"nnz_per_slot", "max_nnz"})
+    if (s.has(key))
+      s.refuse("max_len", fmt::format("expected either max_len or {}, found both", key));
+  if (sparse.slot_num > 0 && sparse.max_len > kMaxColumns / sparse.slot_num)
+    s.refuse("max_len",
+             fmt::format("expected at most {} keys in all slots together, found {} slots "
+                         "of up to {}",
+                         kMaxColumns, sparse.slot_num, sparse.max_len));
+  sparse.hotness.assign(static_cast<size_t>(std::max<int64_t>(0, sparse.slot_num)), sparse.max_len);
+  sparse.max_nnz = sparse.max_len;
+  sparse.max_feature_num_per_sample = sparse.slot_num * sparse.max_len;
+  sparse.is_fixed_length = false;
+}
+
 void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   s.name("top", &sparse.top, "Name of the input, which embeddings take as `bottom`.", kRequired);
   s.choice("type", &sparse.type,
@@ -103,8 +129,9 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
       "Every sample has exactly `nnz_per_slot` keys. Raw data with `false` and `nnz_per_slot` "
       "has 4294967295 in place of keys that a sample lacks.",
       otherwise("`true` for raw data, else `false`"));
+  declare_history(s, sparse);
   s.finish();
-  s.check([&] { infer_hotness(s, raw, sparse); });
+  if (sparse.max_len == 0) s.check([&] { infer_hotness(s, raw, sparse); });
 }
 
 }  // namespace

@@ -26,6 +26,13 @@ std::string to_string(const Dims& dims) {
   return fmt::format("[B,{}]", fmt::join(dims.begin(), dims.end(), ","));
 }
 
+Dims lengths_dims(std::string name) {
+  Dims dims = {1};
+  dims.lengths = std::move(name);
+  dims.is_lengths = true;
+  return dims;
+}
+
 Wiring declare_wiring(Block& s) {
   Wiring w;
   s.text("type", &w.type, "One of the types above.", kRequired);
@@ -58,7 +65,9 @@ Layer::Layer(const config::JsonNode& node, Wiring wiring)
   traits_.data_tops = tops().size();
 }
 
-LayerShape Layer::infer(const std::vector<Dims>& bottoms) const { return {.tops = {bottoms[0]}}; }
+LayerShape Layer::infer(const std::vector<Dims>& bottoms) const {
+  return {.tops = {bottoms[0]}, .rows = Rows::kAlike};
+}
 
 void Layer::expect_bottoms(Block& s, size_t count) const {
   expect_tensors(s, "bottom", bottoms(), count);
@@ -77,6 +86,17 @@ void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
         fmt::format(
             "expected a tensor of {} dimensions besides the batch, found \"{}\" of shape {}", rank,
             bottoms()[i], to_string(dims)));
+}
+
+void Layer::expect_lengths(const std::vector<Dims>& dims, size_t i, size_t of) const {
+  const Dims &lengths = dims[i], &x = dims[of];
+  const auto fail = [&](const std::string& expected) {
+    config::fail_at(*node().find("bottom"), fmt::format("expected {}, found \"{}\" {}", expected,
+                                                        bottoms()[i], to_string(lengths)));
+  };
+  if (!lengths.is_lengths) fail(fmt::format("lengths as bottom {}", i));
+  if (!x.lengths.empty() && x.lengths != lengths.lengths)
+    fail(fmt::format("\"{}\", the lengths of \"{}\", as bottom {}", x.lengths, bottoms()[of], i));
 }
 
 void Layer::expect_equal_shapes(const std::vector<Dims>& dims) const {

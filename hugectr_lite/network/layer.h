@@ -35,8 +35,19 @@ struct Dims : std::vector<int64_t> {
   // {n,V} of a tensor [n B,V]: a Reshape gave it more rows than the batch has samples. The same
   // numbers in the same places as [B,n,V], but its dimension 1 is V.
   bool folded = false;
-  bool operator==(const Dims&) const = default;
+  // Of a history: the tensor of lengths that says how many of the sample's rows, from the front,
+  // are valid; those after are zeros, or what a layer made of zeros. Empty: all rows count. Of such
+  // lengths, [B,1]: their own name.
+  std::string lengths = {};
+  bool is_lengths = false;
+  // Of the numbers alone.
+  bool operator==(const Dims& other) const {
+    return folded == other.folded &&
+           static_cast<const std::vector<int64_t>&>(*this) == static_cast<const vector&>(other);
+  }
 };
+// The lengths called `name`: always float, as 16 bits do not count far, and without a gradient.
+Dims lengths_dims(std::string name);
 int64_t elements(const Dims& dims);
 // Rows of one sample seen as a matrix along the last dimension: [1,V] for {V}, [S,V] for {S,V}.
 int64_t rows_of_sample(const Dims& dims);
@@ -62,6 +73,13 @@ struct ParameterSpec {
   Initializer initializer;
 };
 
+// What a layer does with the rows of a history (Dims::lengths).
+enum class Rows {
+  kMixed,   // it mixes rows, or takes them for features, and does not know of lengths: refused
+  kAlike,   // the same to each, padding too: its tops are of the same history
+  kCounted  // it knows which are valid, or need not; infer() sets Dims::lengths of its tops
+};
+
 // Facts that a layer states about itself, from its config.
 struct LayerTraits {
   // The number of bottoms and tops that carry data, from the front; the rest are names of the
@@ -80,6 +98,9 @@ struct LayerTraits {
   bool has_relu = false;
   // Its top is its bottom under another name or shape, in the same memory; no steps.
   bool is_view = false;
+  // It reads lengths as such: LayerTensor::type is then float, whatever LayerIo::type. To other
+  // layers, lengths of the data are a feature like any other.
+  bool takes_lengths = false;
   // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
   bool joint_gradients = false;
   // Bottoms in whose gradient emit_backward()'s steps look for NaN and infinity while they write
@@ -101,6 +122,7 @@ class RankGather {
 // The consequences for a layer of the shapes of its bottoms.
 struct LayerShape {
   std::vector<Dims> tops;  // of those that carry data
+  Rows rows = Rows::kMixed;
   std::vector<ParameterSpec> parameters = {};
   int64_t workspace_bytes = 0;  // LayerIo::workspace
   int64_t relu_mask_bytes = 0;  // LayerIo::relu_mask, a sample; 0: none
@@ -193,7 +215,7 @@ class Layer {
   [[nodiscard]] const LayerTraits& traits() const { return traits_; }
 
   // From the shapes of the data bottoms. Throws ConfigError with the JSON path. Unless overridden:
-  // one top of the shape of bottom 0.
+  // one top of the shape of bottom 0, row by row.
   [[nodiscard]] virtual LayerShape infer(const std::vector<Dims>& bottoms) const;
   virtual void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const = 0;
   virtual void emit_backward(plan::Plan& plan, const LayerIo& io) const = 0;
@@ -207,6 +229,8 @@ class Layer {
   void expect_one_each(Block& s) const;
   // ConfigError unless bottom i has `rank` dimensions besides the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
+  // ConfigError unless bottom i is lengths, and those of bottom `of` where it is a history.
+  void expect_lengths(const std::vector<Dims>& dims, size_t i, size_t of) const;
   // ConfigError unless all bottoms have the same shape.
   void expect_equal_shapes(const std::vector<Dims>& dims) const;
 

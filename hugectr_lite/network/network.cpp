@@ -135,7 +135,7 @@ void Network::add_tops(LayerEntry& entry, bool needs_grad) {
     t.name = name;
     t.dims = entry.shape.tops[i];
     t.producer = static_cast<int>(index);
-    t.needs_grad = needs_grad && !layer.traits().is_loss;
+    t.needs_grad = needs_grad && !layer.traits().is_loss && !t.dims.is_lengths;
     t.is_label = !layer.traits().is_loss && tensors_[entry.bottoms[0]].is_label;
     entry.tops.push_back(tensors_.size());
     tensors_.push_back(std::move(t));
@@ -168,6 +168,7 @@ void Network::add_layer(std::unique_ptr<Layer> made) {
   if (!known) return add_unknown(layer.tops());
   check_chain(layer);
   entry.shape = layer.infer(bottoms);
+  follow_history(entry);
   if (!entry.shape.parameters.empty() && tensors_[entry.bottoms[0]].is_label)
     config::fail_at(name_node(layer, "bottom", 0),
                     fmt::format("expected features, found the labels \"{}\"; only a loss reads "
@@ -188,8 +189,45 @@ void Network::add_layer(std::unique_ptr<Layer> made) {
     running_.push_back({layer.name() + "." + spec.suffix, spec.dims, spec.initializer});
   add_tops(entry, needs_grad);
   if (layer.traits().joint_gradients && needs_grad)
-    for (const size_t t : entry.bottoms) tensors_[t].needs_grad = true;
+    for (const size_t t : entry.bottoms) tensors_[t].needs_grad = !tensors_[t].dims.is_lengths;
   layers_.push_back(std::move(entry));
+}
+
+// A layer that treats all rows alike hands on whose they are; one that mixes them without counting
+// would take padding for events.
+void Network::follow_history(LayerEntry& entry) const {
+  const Layer& layer = *entry.layer;
+  const Rows rows = entry.shape.rows;
+  const std::string* history = nullptr;
+  for (size_t i = 0; i < entry.bottoms.size(); ++i) {
+    const TensorEntry& t = tensors_[entry.bottoms[i]];
+    const config::JsonNode& at = name_node(layer, "bottom", i);
+    if (t.dims.is_lengths) {
+      if (!layer.traits().takes_lengths && t.producer >= 0)
+        config::fail_at(at, fmt::format("expected features, found \"{}\", which are the lengths of "
+                                        "a history that a layer made",
+                                        t.name));
+      continue;
+    }
+    if (t.dims.lengths.empty() || rows == Rows::kCounted) continue;
+    if (rows == Rows::kMixed)
+      config::fail_at(at,
+                      fmt::format("expected a tensor without history, as a {} does not know "
+                                  "which of its rows are valid, found \"{}\" {} of lengths "
+                                  "\"{}\"; ReduceMean, ReduceSum or SequenceLast with these, or "
+                                  "a Reshape, come before it",
+                                  layer.type(), t.name, to_string(t.dims), t.dims.lengths));
+    if (history && *history != t.dims.lengths)
+      config::fail_at(at, fmt::format("expected tensors of one history, found one of lengths "
+                                      "\"{}\" and \"{}\" of lengths \"{}\"",
+                                      *history, t.name, t.dims.lengths));
+    history = &t.dims.lengths;
+  }
+  if (rows == Rows::kCounted) return;
+  for (Dims& top : entry.shape.tops) {
+    top.lengths = history ? *history : "";
+    top.is_lengths = false;
+  }
 }
 
 // The four bottoms of a Body or Tail must be the four tops of one layer, in order; the two of an

@@ -141,6 +141,7 @@ class Network {
   void check_loss();
   void add_tops(LayerEntry& entry, bool needs_grad);
   void check_chain(const Layer& layer) const;
+  void follow_history(LayerEntry& entry) const;
   void check_labels(const LayerEntry& entry) const;
   void find_unused();
   void check_chains_end() const;
@@ -155,6 +156,7 @@ class Network {
   void fuse_backward();
   [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
   [[nodiscard]] bool feeds_inner_products_only(const TensorEntry& tensor) const;
+  [[nodiscard]] bool takes_as_lengths(const TensorEntry& tensor, size_t layer) const;
   [[nodiscard]] bool pads(const TensorEntry& tensor) const;
 
   std::vector<LayerEntry> layers_;

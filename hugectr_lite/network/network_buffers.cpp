@@ -52,6 +52,10 @@ bool Network::feeds_inner_products_only(const TensorEntry& t) const {
   });
 }
 
+bool Network::takes_as_lengths(const TensorEntry& t, size_t layer) const {
+  return t.dims.is_lengths && layers_[layer].layer->traits().takes_lengths;
+}
+
 // Returns true if a float input of a float network is one that padding makes wider.
 bool Network::pads(const TensorEntry& t) const {
   const int64_t width = elements(t.dims);
@@ -83,8 +87,9 @@ void Network::declare_tensors(Buffers& buffers) {
     if (i < inputs_.size()) {
       t.value = setup_.inputs[i];
       t.type = inputs_[i].type;
-      const bool by_layers = std::any_of(t.consumers.begin(), t.consumers.end(),
-                                         [&](const auto& c) { return c.first != loss_layer_; });
+      const bool by_layers = std::any_of(
+          t.consumers.begin(), t.consumers.end(),
+          [&](const auto& c) { return c.first != loss_layer_ && !takes_as_lengths(t, c.first); });
       if (t.type != setup_.type && by_layers) {
         if (feeds_inner_products_only(t)) t.columns = padded(t.columns);
         t.cast = buffers.add(t.name + ".cast", BufferKind::kActivation, batch * t.columns * size);
@@ -96,7 +101,7 @@ void Network::declare_tensors(Buffers& buffers) {
       view_bottom(t);
     } else {
       const bool loss = layers_[static_cast<size_t>(t.producer)].layer->traits().is_loss;
-      t.type = loss || makes_float_logits(t) ? FloatType::kFloat : setup_.type;
+      t.type = loss || t.dims.is_lengths || makes_float_logits(t) ? FloatType::kFloat : setup_.type;
       t.value = buffers.add(t.name, BufferKind::kActivation,
                             batch * t.columns * float_type_bytes(t.type));
     }
@@ -161,7 +166,8 @@ void Network::connect_layers(Buffers& buffers) {
   for (const TensorEntry& t : tensors_)
     for (size_t c = 0; c < t.consumers.size(); ++c) {
       LayerEntry& consumer = layers_[t.consumers[c].first];
-      const bool cast = t.cast != kNoBuffer && !consumer.layer->traits().is_loss;
+      const bool cast = t.cast != kNoBuffer && !consumer.layer->traits().is_loss &&
+                        !takes_as_lengths(t, t.consumers[c].first);
       consumer.io.bottoms.resize(consumer.bottoms.size());
       consumer.io.bottoms[t.consumers[c].second] = {
           t.name,

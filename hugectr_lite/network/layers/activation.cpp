@@ -25,7 +25,7 @@ class ActivationLayer final : public Layer {
       : Layer(node, std::move(wiring)), f_(f) {}
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
-    return {.tops = {bottoms[0]}, .summary = summary_};
+    return {.tops = {bottoms[0]}, .rows = Rows::kAlike, .summary = summary_};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

@@ -34,6 +34,7 @@ class BatchNormLayer : public Layer {
     const int64_t n = dims[0].back();
     LayerShape shape = {
         .tops = {dims[0]},
+        .rows = Rows::kAlike,
         .parameters = {{"gamma", {n}, {gamma_init_, 0, n}}, {"beta", {n}, {beta_init_, 0, n}}},
         .summary = fmt::format("factor {}, eps {}", factor_, epsilon_)};
     BatchStatistics::ask_for(shape, n);

@@ -28,7 +28,7 @@ class ConcatLayer : public Layer {
                         axis_, bottoms()[0], to_string(dims[0]), bottoms()[i], to_string(dims[i])));
       top[joined] += dims[i][joined];
     }
-    return {.tops = {top}};
+    return {.tops = {top}, .rows = joined + 1 == top.size() ? Rows::kAlike : Rows::kMixed};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

@@ -23,7 +23,7 @@ class DropoutLayer : public Layer {
       : Layer(node, std::move(wiring)), rate_(rate) {}
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    return {.tops = {dims[0]}, .summary = fmt::format("rate {}", rate_)};
+    return {.tops = {dims[0]}, .rows = Rows::kAlike, .summary = fmt::format("rate {}", rate_)};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {

@@ -30,7 +30,7 @@ class ElementwiseLayer : public Layer {
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     expect_equal_shapes(dims);
-    return {.tops = {dims[0]}};
+    return {.tops = {dims[0]}, .rows = Rows::kAlike};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

@@ -83,6 +83,7 @@ class InnerProductLayer : public Layer {
     top.back() = out;
     LayerShape shape = {
         .tops = {top},
+        .rows = Rows::kAlike,
         .parameters = {{"weight", {in, out}, {is_.weight_init, in, out}}},
         .relu_mask_bytes = has_relu() ? rows_of_sample(top) * ops::relu_mask_bytes(out) : 0,
         .summary = fmt::format("{} -> {}{}{}", in, out, is_.bias ? "" : ", no bias",

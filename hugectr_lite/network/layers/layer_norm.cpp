@@ -29,6 +29,7 @@ class LayerNormLayer : public Layer {
     constexpr int64_t kNumbers = 4;
     return {
         .tops = {dims[0]},
+        .rows = Rows::kAlike,
         .parameters = {{"gamma", {n}, {gamma_init_, 0, n}}, {"beta", {n}, {beta_init_, 0, n}}},
         .workspace_bytes = (ops::terms_workspace(n) + 2 * n) * static_cast<int64_t>(sizeof(double)),
         .kept = {kNumbers * rows_of_sample(dims[0])},

@@ -35,6 +35,7 @@ class PReluDiceLayer : public Layer {
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     if (!dims[0].folded) expect_rank(dims[0], 1, 0);
     LayerShape shape = {.tops = {dims[0]},
+                        .rows = Rows::kAlike,
                         .summary = fmt::format("alpha {}, epsilon {}", alpha_, epsilon_)};
     BatchStatistics::ask_for(shape, dims[0].back());
     return shape;

@@ -63,7 +63,8 @@ class ReduceLayer : public Layer {
               this->bottoms()[0], to_string(x), last));
     Dims top = x;
     top[reduced(x)] = 1;
-    return {.tops = {top}};
+    if (reduced(x) + 1 < x.size()) top.lengths = "";
+    return {.tops = {top}, .rows = Rows::kCounted};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
@@ -116,6 +117,7 @@ class ScaleLayer : public Layer {
       top.folded = true;
     }
     return {.tops = {top},
+            .rows = by_row_ ? Rows::kMixed : Rows::kAlike,
             .summary = fmt::format("each {} {} times", by_row_ ? "row" : "number", factor_)};
   }
 

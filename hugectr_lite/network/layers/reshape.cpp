@@ -40,7 +40,7 @@ class ReshapeLayer : public Layer {
     }
     const int64_t width = elements(dims);
     if (leading_dim_ == 0 || (leading_dim_ == width && time_step_ == 0))
-      return {.tops = {Dims{width}}};
+      return {.tops = {Dims{width}}, .rows = Rows::kCounted};
     if (time_step_ != 0 ? time_step_ * leading_dim_ != width : width % leading_dim_ != 0)
       config::fail_expected(
           *node().find("leading_dim"),
@@ -51,7 +51,8 @@ class ReshapeLayer : public Layer {
                       width, this->bottoms()[0], to_string(dims)));
     Dims top = {width / leading_dim_, leading_dim_};
     top.folded = time_step_ == 0;
-    return {.tops = {top}};
+    if (top[0] == rows_of_sample(dims)) top.lengths = dims.lengths;
+    return {.tops = {top}, .rows = Rows::kCounted};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

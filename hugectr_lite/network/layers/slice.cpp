@@ -24,7 +24,7 @@ class SliceLayer : public Layer {
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    LayerShape shape;
+    LayerShape shape = {.tops = {}, .rows = Rows::kAlike};
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const auto& [begin, end] = ranges_[i];
       if (end > dims[0].back())

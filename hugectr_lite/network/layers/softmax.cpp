@@ -22,7 +22,7 @@ class SoftmaxLayer : public Layer {
     expect_equal_shapes(dims);
     std::string summary = factor_ == 1 ? "" : fmt::format("factor {}", factor_);
     if (dims.size() == 2) summary += summary.empty() ? "masked" : ", masked";
-    return {.tops = {dims[0]}, .summary = summary};
+    return {.tops = {dims[0]}, .rows = Rows::kAlike, .summary = summary};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
