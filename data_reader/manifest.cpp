@@ -173,13 +173,15 @@ int64_t Manifest::rows_of(std::string_view role) const {
   return rows;
 }
 
-std::vector<int64_t> Manifest::tables_of(int64_t first, int64_t slots) const {
-  if (first + slots > std::ssize(slot_tables)) return {};
+std::vector<int64_t> Manifest::tables_of(std::span<const int64_t> slots) const {
   std::vector<int64_t> tables;
   std::map<int64_t, int64_t> numbers;
-  for (auto s = static_cast<size_t>(first); s < static_cast<size_t>(first + slots); ++s)
-    tables.push_back(numbers.emplace(slot_tables[s], std::ssize(numbers)).first->second);
-  return std::ssize(numbers) == slots ? std::vector<int64_t>() : tables;
+  for (const int64_t s : slots) {
+    if (s >= std::ssize(slot_tables)) return {};
+    const int64_t table = slot_tables[static_cast<size_t>(s)];
+    tables.push_back(numbers.emplace(table, std::ssize(numbers)).first->second);
+  }
+  return numbers.size() == slots.size() ? std::vector<int64_t>() : tables;
 }
 
 DataIdentity Manifest::identity() const {

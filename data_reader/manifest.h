@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -99,9 +100,9 @@ struct Manifest {
 
   // Rows of the files with that role.
   [[nodiscard]] int64_t rows_of(std::string_view role) const;
-  // slot_tables of slots [first, first + slots) alone, numbered likewise; empty: none of them
+  // slot_tables of these slots alone, numbered likewise; empty: none of them
   // share.
-  [[nodiscard]] std::vector<int64_t> tables_of(int64_t first, int64_t slots) const;
+  [[nodiscard]] std::vector<int64_t> tables_of(std::span<const int64_t> slots) const;
   // Not known where a column lacks its vocabulary, as in manifests of earlier versions.
   [[nodiscard]] DataIdentity identity() const;
   // Multi-hot lists and offsets aside, bytes of a record of the raw formats.

@@ -137,14 +137,17 @@ std::optional<Misfit> find_misfit(const ManifestEntry& entry, const std::string&
 }
 
 std::optional<Misfit> find_mixed_vocabularies(const ManifestEntry& entry, const std::string& layer,
-                                              int64_t first_slot, std::span<const int64_t> tables) {
+                                              std::span<const int64_t> slots,
+                                              std::span<const int64_t> tables) {
   const std::vector<ManifestColumn>& columns = entry.manifest.columns;
-  if (first_slot + std::ssize(tables) > std::ssize(columns)) return std::nullopt;
+  if (slots.size() != tables.size() || slots.empty() ||
+      *std::max_element(slots.begin(), slots.end()) >= std::ssize(columns))
+    return std::nullopt;
   for (size_t s = 0; s < tables.size(); ++s) {
     const auto leader =
         static_cast<size_t>(std::find(tables.begin(), tables.end(), tables[s]) - tables.begin());
-    const ManifestColumn& first = columns[static_cast<size_t>(first_slot) + leader];
-    const ManifestColumn& other = columns[static_cast<size_t>(first_slot) + s];
+    const ManifestColumn& first = columns[static_cast<size_t>(slots[leader])];
+    const ManifestColumn& other = columns[static_cast<size_t>(slots[s])];
     if (first.vocabulary == other.vocabulary || first.vocabulary.empty() ||
         other.vocabulary.empty())
       continue;
@@ -160,9 +163,9 @@ std::optional<Misfit> find_mixed_vocabularies(const ManifestEntry& entry, const 
 }
 
 std::optional<std::string> find_shareable_tables(const ManifestEntry& entry,
-                                                 const std::string& layer, int64_t first_slot,
-                                                 int64_t slots) {
-  const std::vector<int64_t> tables = entry.manifest.tables_of(first_slot, slots);
+                                                 const std::string& layer,
+                                                 std::span<const int64_t> slots) {
+  const std::vector<int64_t> tables = entry.manifest.tables_of(slots);
   if (tables.empty()) return std::nullopt;
   return fmt::format(
       "{}: some slots of \"{}\" share a vocabulary; they share a table too with \"slot_tables\": "

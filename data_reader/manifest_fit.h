@@ -26,15 +26,15 @@ std::optional<Misfit> find_misfit(const ManifestEntry& entry, const std::string&
                                   std::span<const int64_t> slot_rows);
 
 // Slots of an embedding layer that share a table need one vocabulary, or the same key means
-// different things in it. `tables`: the table of each of its slots; the first one is slot
-// `first_slot` of the data.
+// different things in it. `slots`: the layer's, among those of the data; `tables`: of each.
 std::optional<Misfit> find_mixed_vocabularies(const ManifestEntry& entry, const std::string& layer,
-                                              int64_t first_slot, std::span<const int64_t> tables);
+                                              std::span<const int64_t> slots,
+                                              std::span<const int64_t> tables);
 
 // Returns advice to set slot_tables if slots of a layer without them share a vocabulary.
 std::optional<std::string> find_shareable_tables(const ManifestEntry& entry,
-                                                 const std::string& layer, int64_t first_slot,
-                                                 int64_t slots);
+                                                 const std::string& layer,
+                                                 std::span<const int64_t> slots);
 
 // Returns a misfit if the size or sampled bytes of the data at `path` are not as prepared.
 std::optional<Misfit> find_stale(const ManifestEntry& entry, const std::string& path);

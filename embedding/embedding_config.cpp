@@ -1,5 +1,7 @@
 #include "embedding/embedding_config.h"
 
+#include <tuple>
+
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/key_layout.h"
 
@@ -20,20 +22,34 @@ double ShardingLimits::shard_cost(int nodes) const {
   return ratio / 4;
 }
 
-static void declare_combiner(Block& s, Combiner& combiner) {
-  constexpr const char* kTakes = "0 (sum) or 1 (mean)";
-  s.value("combiner", {kTakes, R"("enum":[0,1,"sum","mean"])"},
-          "How the rows of a slot's keys are pooled: 0 or `sum`, 1 or `mean`.", otherwise("`sum`"),
-          [&](const config::JsonNode& node) {
-            using Kind = config::JsonNode::Kind;
-            const bool number = node.kind() == Kind::kInteger, name = node.kind() == Kind::kString;
-            if ((number && node.integer() == 0) || (name && node.string() == "sum"))
-              combiner = Combiner::kSum;
-            else if ((number && node.integer() == 1) || (name && node.string() == "mean"))
-              combiner = Combiner::kMean;
-            else
-              config::fail_expected(node, kTakes);
-          });
+static Combiner read_combiner(const config::JsonNode& node) {
+  using Kind = config::JsonNode::Kind;
+  const bool number = node.kind() == Kind::kInteger, name = node.kind() == Kind::kString;
+  if ((number && node.integer() == 0) || (name && node.string() == "sum")) return Combiner::kSum;
+  if ((number && node.integer() == 1) || (name && node.string() == "mean")) return Combiner::kMean;
+  if (name && node.string() == "concat") return Combiner::kConcat;
+  config::fail_expected(node, "0 (sum), 1 (mean) or \"concat\"");
+}
+
+static void declare_combiner(Block& s, EmbeddingConfig& e) {
+  s.value(
+      "combiner",
+      {"0 (sum), 1 (mean) or concat, or a list of them",
+       R"("anyOf":[{"enum":[0,1,"sum","mean","concat"]},{"type":"array","items":)"
+       R"({"enum":[0,1,"sum","mean","concat"]}}])"},
+      "What becomes of the rows of a slot's keys: 0 or `sum`, 1 or `mean` pools them; extension: "
+      "`concat` makes [B, max_len, slots V] of a history, the slots' rows side by side at each "
+      "position. A list has one for each `bottom`.",
+      otherwise("`sum`"), [&](const config::JsonNode& node) {
+        e.combiners.clear();
+        if (node.kind() != config::JsonNode::Kind::kArray)
+          return e.combiners.push_back(read_combiner(node));
+        for (const config::JsonNode& one : node.elements())
+          e.combiners.push_back(read_combiner(one));
+        if (e.combiners.size() != e.bottoms.size() && !e.bottoms.empty())
+          config::fail_expected(
+              node, fmt::format("one combiner for each of {} bottoms", e.bottoms.size()));
+      });
 }
 
 static void declare_sharding(Block& s, EmbeddingConfig& e) {
@@ -72,7 +88,7 @@ static void declare_tables(Block& s, const std::string& directory, EmbeddingConf
              "order in which they first appear; `[0, 1, 1]` lets two slots share table 1. All "
              "slots of a table need the same size.",
              otherwise("a table for each slot"));
-  declare_combiner(s, e.combiner);
+  declare_combiner(s, e);
   s.integer(kMaxRows, &e.max_rows, {1, int64_t{kNoKey} - 1},
             "Maximum number of rows in a rank's hash tables; without effect for the other types.");
   s.integer(kMaxMegabytes, &e.max_megabytes, {1, int64_t{1} << 32},
@@ -105,11 +121,21 @@ void declare(Block& s, const std::string& directory, EmbeddingConfig& e) {
       "`LocalizedSlotSparseEmbeddingHash` and `DistributedSlotSparseEmbeddingHash` make "
       "[B, slots, V] of a sparse input. docs/ranks_and_gpus.md says which rank holds which rows.");
   s.text("type", &e.type_name, "The type of embedding.", kRequired);
-  s.text("bottom", &e.bottom, "A sparse input of the Data layer.", kRequired);
-  s.text("top", &e.top, "Name of the tensor that it makes, [B, slots, V].", kRequired);
-  e.name = e.top;
+  for (const auto& [key, names, meaning] :
+       {std::tuple(
+            "bottom", &e.bottoms,
+            "A sparse input of the Data layer; extension: or several, looked up in one set of "
+            "tables. `slot_size_array` and `slot_tables` then go over the slots of all."),
+        std::tuple("top", &e.tops,
+                   "Names of the tensors that it makes, one for each `bottom`: [B, slots, V].")})
+    if (s.strings(key, names, meaning, kRequired) && names->empty())
+      s.expected(key, "the name of at least one tensor");
+  if (!e.bottoms.empty() && !e.tops.empty() && e.bottoms.size() != e.tops.size())
+    s.refuse("top", fmt::format("expected {} top{}, one for each bottom, found {}",
+                                e.bottoms.size(), e.bottoms.size() == 1 ? "" : "s", e.tops.size()));
+  e.name = e.tops.empty() ? "" : e.tops.front();
   s.text("name", &e.name, "Name of the layer and prefix of its tables: `<name>.table_0`.",
-         otherwise("`top`"));
+         otherwise("the first `top`"));
   if (auto hparam = s.object("sparse_embedding_hparam", "The tables.", kRequired))
     declare_tables(*hparam, directory, e);
   if (auto own = s.object("optimizer", "Extension: the optimizer of the tables.",

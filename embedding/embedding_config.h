@@ -39,11 +39,12 @@ struct ShardingLimits {
 
 struct EmbeddingConfig {
   config::EmbeddingType type = config::EmbeddingType::kHybrid;  // set before its keys are declared
-  std::string type_name, name, bottom, top;
+  std::string type_name, name;
+  std::vector<std::string> bottoms, tops;  // equally many
   int64_t width = 0;
   std::vector<int64_t> slot_sizes;   // empty: the Data layer's, or unknown
   std::vector<int64_t> slot_tables;  // the table of each slot; empty: each has its own
-  Combiner combiner = Combiner::kSum;
+  std::vector<Combiner> combiners = {Combiner::kSum};  // of all bottoms, or of each
   // Capacity of a rank's hash tables, in rows or in MB of weights.
   std::optional<int64_t> max_rows, max_megabytes;
   std::optional<int64_t> all_rows;  // of the hash tables of all ranks together

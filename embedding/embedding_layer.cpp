@@ -59,25 +59,12 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
                           fmt::format("\"own\" with a layer of type {}: which rows its keys have "
                                       "is known to their owner alone",
                                       type()));
-  const config::JsonNode& bottom = *node_->find("bottom");
-  input_ = find_input(data, bottom);
+  find_slots(data);
   const std::vector<int64_t> rows = find_rows(data);
   check_sizes(rows, data);
   spec_.name = name();
   spec_.table_type = config.solver.table_precision;
-  const int64_t first = first_slot(data, input_);
-  try {
-    spec_.layout = SlotLayout(rows, config_.width, data.key_layout(), config_.combiner, first,
-                              tables_of_slots(data));
-  } catch (const ConfigError& error) {
-    config::fail_at(table_node(kSlotTables), error.what());
-  }
-  spec_.layout.complete = data.sparse[input_].is_fixed_length;
-  if (!hybrid() && !hashed() && !spec_.layout.is_one_hot())
-    config::fail_at(
-        bottom, fmt::format("expected a sparse input of one key a slot, as the type says, found "
-                            "\"{}\" of up to {}",
-                            data.sparse[input_].top, data.sparse[input_].max_nnz));
+  lay_out(data, rows);
   if (hybrid()) {
     config_.hybrid.most_batch = std::max(config.solver.batchsize, config.solver.batchsize_eval);
     check_communication(table_node(""), config_.hybrid, config.solver);
@@ -94,6 +81,94 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
                     fmt::format("expected a type whose tables have all their rows from the start, "
                                 "found {}, whose rows begin with uniform values",
                                 type()));
+}
+
+void EmbeddingLayer::find_slots(const config::DataConfig& data) {
+  const config::JsonNode& bottom = *node_->find("bottom");
+  const bool list = bottom.kind() == config::JsonNode::Kind::kArray;
+  const size_t count = config_.bottoms.size();
+  for (size_t i = 0; i < count; ++i) {
+    const config::JsonNode& node = list ? bottom.elements()[i] : bottom;
+    EmbeddingTop top = {.name = config_.tops[i],
+                        .input = find_input(data, node),
+                        .combiner = config_.combiners[config_.combiners.size() == 1 ? 0 : i],
+                        .first_slot = std::ssize(data_slots_)};
+    const config::SparseInputConfig& input = data.sparse[top.input];
+    const bool one_key = input.max_nnz == 1 && input.max_len == 0;
+    if (!hybrid() && !hashed() && !one_key && top.combiner != Combiner::kConcat)
+      config::fail_at(
+          node, fmt::format("expected a sparse input of one key a slot, as the type says, found "
+                            "\"{}\" of up to {}",
+                            input.top, input.max_nnz));
+    if (top.combiner == Combiner::kConcat && input.max_len == 0 && !one_key)
+      config::fail_at(
+          table_node("combiner"),
+          fmt::format("expected \"sum\" or \"mean\" for \"{}\", which has up to {} keys "
+                      "a slot and no max_len, found \"concat\"",
+                      input.top, input.max_nnz));
+    const bool side_by_side = top.combiner == Combiner::kConcat && input.max_len > 0;
+    if (!side_by_side && top.combiner == Combiner::kConcat) top.combiner = Combiner::kSum;
+    top.slots = input.slot_num;
+    top.rows = side_by_side ? input.max_len : input.slot_num;
+    top.width = config_.width * (side_by_side ? input.slot_num : 1);
+    for (int64_t s = 0; s < input.slot_num; ++s)
+      data_slots_.push_back({.slot = first_slot(data, top.input) + s});
+    tops_.push_back(std::move(top));
+  }
+}
+
+// A history that is not pooled becomes max_len times as many slots of one key: those of its first
+// position, then those of the second, which share the tables. The layer then has keys of its own,
+// as it has with several inputs.
+void EmbeddingLayer::lay_out(const config::DataConfig& data, const std::vector<int64_t>& rows) {
+  const KeyLayout batch = data.key_layout();
+  const bool as_they_are = tops_.size() == 1 && tops_[0].combiner != Combiner::kConcat;
+  bool pools_by_mean = false, pools_by_sum = false, complete = true;
+  SlotLayout slots;  // of the data
+  try {
+    slots = SlotLayout(rows, config_.width, KeyLayout::one_hot(std::ssize(rows)), Combiner::kSum, 0,
+                       tables_of_slots(data));
+  } catch (const ConfigError& error) {
+    config::fail_at(table_node(kSlotTables), error.what());
+  }
+  std::vector<int64_t> expanded_rows, expanded_tables, hotness;
+  std::vector<int32_t> columns;
+  for (EmbeddingTop& top : tops_) {
+    const config::SparseInputConfig& input = data.sparse[top.input];
+    const bool unpooled = top.combiner == Combiner::kConcat;
+    top.first_vector = std::ssize(hotness);
+    complete = complete && input.is_fixed_length;
+    if (input.max_nnz > 1 && !unpooled)
+      (top.combiner == Combiner::kMean ? pools_by_mean : pools_by_sum) = true;
+    for (int64_t position = 0; position < (unpooled ? input.max_len : 1); ++position)
+      for (int64_t s = top.first_slot; s < top.first_slot + top.slots; ++s) {
+        const auto i = static_cast<size_t>(s), slot = static_cast<size_t>(data_slots_[i].slot);
+        expanded_rows.push_back(rows[i]);
+        expanded_tables.push_back(slots.table_of[i]);
+        hotness.push_back(unpooled ? 1 : batch.hotness[slot]);
+        for (int64_t c = 0; c < hotness.back(); ++c)
+          columns.push_back(static_cast<int32_t>(batch.first_column[slot] + position + c));
+      }
+  }
+  for (size_t s = 0; s < data_slots_.size(); ++s) {
+    data_slots_[s].table = slots.table_of[s];
+    data_slots_[s].rows = rows[s];
+  }
+  if (pools_by_mean && pools_by_sum)
+    config::fail_at(table_node("combiner"),
+                    "expected either \"sum\" or \"mean\" for all inputs of several keys a slot, "
+                    "found both");
+  const Combiner combiner = pools_by_mean ? Combiner::kMean : Combiner::kSum;
+  if (as_they_are) {
+    spec_.layout =
+        SlotLayout(rows, config_.width, batch, combiner, data_slots_[0].slot, slots.table_of);
+  } else {
+    spec_.layout = SlotLayout(std::move(expanded_rows), config_.width, KeyLayout(hotness), combiner,
+                              0, std::move(expanded_tables));
+    spec_.key_columns = std::move(columns);
+  }
+  spec_.batch_columns = batch.columns;
+  spec_.layout.complete = complete;
 }
 
 void EmbeddingLayer::set_optimizer(const config::TrainConfig& config) {
@@ -154,21 +229,24 @@ void EmbeddingLayer::require_local_updates() const {
 std::vector<int64_t> EmbeddingLayer::find_rows(const config::DataConfig& data) const {
   if (table_node("").find("slot_size_array")) return config_.slot_sizes;
   const auto& sizes = data.slot_size_array;
-  const int64_t slots = data.sparse[input_].slot_num;
   if (sizes.empty() && !hashed())
     config::fail_at(table_node(""), "slot_size_array is required, here or in the Data layer");
-  if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
-  const auto first = sizes.begin() + first_slot(data, input_);
-  return {first, first + slots};
+  std::vector<int64_t> rows;
+  for (const LookedUpSlot& of : data_slots_)
+    rows.push_back(sizes.empty() ? int64_t{kNoKey} : sizes[static_cast<size_t>(of.slot)]);
+  return rows;
 }
 
 // The layer's own slot_tables, or one table for neighbours that share a vocabulary of the data.
 std::vector<int64_t> EmbeddingLayer::tables_of_slots(const config::DataConfig& data) const {
   if (!config_.slot_tables.empty() || data.slot_vocabularies.empty()) return config_.slot_tables;
-  const auto first = data.slot_vocabularies.begin() + first_slot(data, input_);
   std::vector<int64_t> tables = {0};
-  for (int64_t i = 1; i < data.sparse[input_].slot_num; ++i)
-    tables.push_back(tables.back() + (first[i] == first[i - 1] ? 0 : 1));
+  for (size_t i = 1; i < data_slots_.size(); ++i) {
+    const auto vocabulary = [&](size_t s) {
+      return data.slot_vocabularies[static_cast<size_t>(data_slots_[s].slot)];
+    };
+    tables.push_back(tables.back() + (vocabulary(i) == vocabulary(i - 1) ? 0 : 1));
+  }
   return tables;
 }
 
@@ -211,15 +289,16 @@ void EmbeddingLayer::fail_rows(int64_t rows, int64_t ranks, const std::string& f
 
 void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
                                  const config::DataConfig& data) const {
-  const int64_t slots = data.sparse[input_].slot_num;
   const config::JsonNode& sizes = table_node("slot_size_array");
-  if (std::ssize(rows) != slots)
-    config::fail_at(sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
-                                       slots, data.sparse[input_].top, rows.size()));
+  if (rows.size() != data_slots_.size())
+    config::fail_at(
+        sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
+                           data_slots_.size(), fmt::join(config_.bottoms, "\", \""), rows.size()));
   // The dialect ignores the data layer's sizes for RawAsync and needs them for Raw.
   if (!data.slot_size_array.empty()) {
-    const auto first = data.slot_size_array.begin() + first_slot(data, input_);
-    const std::vector<int64_t> same(first, first + slots);
+    std::vector<int64_t> same;
+    for (const LookedUpSlot& of : data_slots_)
+      same.push_back(data.slot_size_array[static_cast<size_t>(of.slot)]);
     if (same != rows) {
       const std::string message =
           fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
@@ -253,9 +332,19 @@ void EmbeddingLayer::shard(TablesPlace place, uint64_t seed) {
 
 void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {
   tables_->declare(buffers);
-  output_ =
-      buffers.add(top(), plan::BufferKind::kActivation,
-                  max_batch * layout().slots() * layout().width * float_type_bytes(output_type_));
+  const auto add = [&](const std::string& name, plan::BufferKind kind, int64_t numbers) {
+    return buffers.add(name, kind, max_batch * numbers * float_type_bytes(output_type_));
+  };
+  const int64_t all = layout().slots() * layout().width;
+  if (tops_.size() == 1) {
+    output_ = add(tops_[0].name, plan::BufferKind::kActivation, all);
+    top_values_ = {output_};
+    return;
+  }
+  output_ = add(name() + ".vectors", plan::BufferKind::kActivation, all);
+  for (const EmbeddingTop& top : tops_)
+    top_values_.push_back(add(top.name, plan::BufferKind::kActivation, top.rows * top.width));
+  output_gradient_ = add(name() + ".vectors.grad", plan::BufferKind::kGradient, all);
 }
 
 }  // namespace hlite::embedding

@@ -27,6 +27,21 @@
 
 namespace hlite::embedding {
 
+// What a layer makes of one of its sparse inputs.
+struct EmbeddingTop {
+  std::string name;
+  size_t input = 0;                    // of the Data layer
+  Combiner combiner = Combiner::kSum;  // kConcat: of a history
+  int64_t first_slot = 0, slots = 0;   // of data_slots()
+  int64_t first_vector = 0;            // of a sample, among the slots of layout()
+  int64_t rows = 0, width = 0;         // [B, rows, width]
+};
+struct LookedUpSlot {
+  int64_t slot = 0;   // among those of all sparse inputs
+  int64_t table = 0;  // of the layer
+  int64_t rows = 0;   // of the table
+};
+
 // Returns true if a layer type belongs here.
 bool is_embedding_type(const std::string& type);
 
@@ -38,7 +53,8 @@ class EmbeddingLayer {
 
   [[nodiscard]] const std::string& name() const { return config_.name; }
   [[nodiscard]] const std::string& type() const { return config_.type_name; }
-  [[nodiscard]] const std::string& top() const { return config_.top; }
+  // The tensors that it makes, one for each sparse input that it looks up.
+  [[nodiscard]] const std::vector<EmbeddingTop>& tops() const { return tops_; }
   [[nodiscard]] const config::JsonNode& node() const { return *node_; }
   [[nodiscard]] const SlotLayout& layout() const { return spec_.layout; }
   // Returns true if the config sets slot_tables.
@@ -69,8 +85,9 @@ class EmbeddingLayer {
   // Bytes of a row as the tables store it, and of one with its optimizer states.
   [[nodiscard]] int64_t table_row_bytes() const { return spec_.row_bytes(); }
   [[nodiscard]] int64_t row_bytes() const { return spec_.stored_row_bytes(); }
-  // Index of its sparse input in the Data layer.
-  [[nodiscard]] size_t input() const { return input_; }
+  // The slots of its inputs, of all tops one after another. A position of a history is a slot of
+  // layout(), and the history's slot is one of these.
+  [[nodiscard]] const std::vector<LookedUpSlot>& data_slots() const { return data_slots_; }
   [[nodiscard]] const optimizer::UpdateRule& rule() const { return spec_.rule; }
   [[nodiscard]] const config::RegularizerConfig& penalty() const { return spec_.penalty; }
   [[nodiscard]] const optimizer::LrSchedule& schedule() const { return schedule_; }
@@ -83,15 +100,22 @@ class EmbeddingLayer {
   // many ranks `placement` is what make_placements() made, and so is the share of the lookups that
   // go to sharded rows. Collective when place.ranks.world is given. `seed`: of initial values.
   void shard(TablesPlace place, uint64_t seed);
-  // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
+  // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots of layout(),
+  // width] and, where there are several tops, these and the gradient of the output.
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }
+  // The values of tops(); one is the output itself.
+  [[nodiscard]] const std::vector<plan::BufferId>& top_values() const { return top_values_; }
+  // kNoBuffer where there is one top.
+  [[nodiscard]] plan::BufferId output_gradient() const { return output_gradient_; }
   // After spread().
   [[nodiscard]] EmbeddingTables& tables() const { return *tables_; }
 
  private:
   // Checks the block together with the others. Throws ConfigError.
   void fit_input(const config::TrainConfig& config);
+  void find_slots(const config::DataConfig& data);
+  void lay_out(const config::DataConfig& data, const std::vector<int64_t>& rows);
   [[nodiscard]] std::vector<int64_t> find_rows(const config::DataConfig& data) const;
   void check_sizes(const std::vector<int64_t>& rows, const config::DataConfig& data) const;
   void set_capacity(int64_t ranks);
@@ -108,11 +132,13 @@ class EmbeddingLayer {
   const config::JsonNode* node_;
   const config::JsonNode* optimizer_ = nullptr;  // the block that says how rows are updated
   EmbeddingConfig config_;
-  size_t input_ = 0;
+  std::vector<EmbeddingTop> tops_;
+  std::vector<LookedUpSlot> data_slots_;
   TablesSpec spec_;
   optimizer::LrSchedule schedule_;
   FloatType output_type_ = FloatType::kFloat;
-  plan::BufferId output_ = plan::kNoBuffer;
+  plan::BufferId output_ = plan::kNoBuffer, output_gradient_ = plan::kNoBuffer;
+  std::vector<plan::BufferId> top_values_;
   std::unique_ptr<EmbeddingTables> tables_;
 };
 

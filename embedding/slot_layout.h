@@ -18,7 +18,8 @@ namespace hlite::embedding {
 
 enum class Combiner {
   kSum,
-  kMean,  // of the keys that a sample has in the slot
+  kMean,    // of the keys that a sample has in the slot
+  kConcat,  // of a history: none; a layout has each of its positions as slots of one key
 };
 
 struct SlotLayout {
@@ -31,7 +32,7 @@ struct SlotLayout {
   int64_t total_rows = 0;
   int64_t width = 0;  // floats a row
 
-  KeyLayout keys;          // of the whole batch
+  KeyLayout keys;          // of the whole batch, or of those that the layer selects of it
   int64_t first_slot = 0;  // the layer's slot 0 among them
   Combiner combiner = Combiner::kSum;
   bool complete = false;  // no column is ever without a key: the data's format says so
@@ -66,7 +67,7 @@ struct SlotLayout {
   [[nodiscard]] int64_t column(int64_t s) const {
     return keys.first_column[static_cast<size_t>(first_slot + s)];
   }
-  // Columns of the layer; they follow each other.
+  // Columns of the layer; they follow each other in `keys`.
   [[nodiscard]] int64_t columns() const {
     return slots() == 0 ? 0 : column(slots() - 1) + hotness(slots() - 1) - column(0);
   }

@@ -16,6 +16,7 @@ TableSteps::TableSteps(const TablesSpec& spec, const TableStorage& storage, Hash
       index_(index),
       place_(place),
       exec_(place.exec()),
+      columns_(spec.key_columns, spec.batch_columns),
       exchange_(place.ranks.ranks() > 1
                     ? std::make_unique<RowExchange>(spec, storage, index, errors_, place)
                     : nullptr),
@@ -44,6 +45,14 @@ SparseUpdateOptions TableSteps::how() const {
 void TableSteps::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
   if (spec_.whole_gradients) whole_.declare(buffers);
+  if (columns_.selects()) {
+    const int64_t bytes =
+        place_.max_batch * spec_.layout.keys.columns * static_cast<int64_t>(sizeof(uint32_t));
+    own_keys_ = buffers.add(spec_.name + ".keys", plan::BufferKind::kActivation, bytes);
+    if (place_.gathers_keys)
+      all_own_keys_ = buffers.add(spec_.name + ".all_keys", plan::BufferKind::kActivation,
+                                  bytes * place_.ranks.ranks());
+  }
   if (exchange_)
     exchange_->declare(buffers);
   else
@@ -74,6 +83,9 @@ void TableSteps::prepare() {
     next_rows_ = HostMemory(
         static_cast<size_t>(place_.max_batch * spec_.layout.keys.columns) * sizeof(uint32_t),
         "rows of the next batch");
+  if (prefetches() && columns_.selects())
+    next_keys_ = HostMemory(next_rows_.size(), "keys of the next batch");
+  columns_.prepare(exec_);
   if (!index_) errors_.allocate(exec_, spec_.layout.keys.columns);
   if (exchange_) exchange_->prepare();
   make_update();
@@ -96,6 +108,21 @@ std::string TableSteps::grow() {
 
 // ---- What the steps do ----
 
+void TableSteps::select_keys(const StepContext& c, const TablesIo& batch) {
+  columns_.select(c.exec, buffers_->data<uint32_t>(batch.keys), key_matrix(own_keys_, c.batch));
+  if (batch.all_keys != plan::kNoBuffer)
+    columns_.select(c.exec, buffers_->data<uint32_t>(batch.all_keys),
+                    key_matrix(all_own_keys_, c.mean_over()));
+}
+
+TablesIo TableSteps::own_keys(const TablesIo& batch) const {
+  TablesIo io = batch;
+  if (!columns_.selects()) return io;
+  io.keys = own_keys_;
+  if (batch.all_keys != plan::kNoBuffer) io.all_keys = all_own_keys_;
+  return io;
+}
+
 void TableSteps::find_rows(const StepContext& c, const TablesIo& io) {
   index_->find_rows(c.exec, row_slots_->ref(), key_matrix(io.keys, c.batch),
                     key_matrix(rows_, c.batch), io.training, iterations_before(io));
@@ -114,9 +141,16 @@ void TableSteps::admit(const StepContext& c, const TablesIo& io) {
   tier_->admit(c.exec, index_ ? key_matrix(rows_, c.batch) : lines, lines, slots.first_column,
                slots.lookups, io.training);
   if (!prefetches() || !c.input.next_keys) return;
-  const Matrix<const uint32_t> next(c.input.next_keys, c.input.next_batch, slots.columns);
-  const Matrix<uint32_t> next_rows(reinterpret_cast<uint32_t*>(next_rows_.data()), next.dim(0),
-                                   next.dim(1));
+  const auto next_batch = [&](const HostMemory& memory) {
+    return Matrix<uint32_t>(reinterpret_cast<uint32_t*>(memory.data()), c.input.next_batch,
+                            slots.columns);
+  };
+  const Matrix<uint32_t> next_rows = next_batch(next_rows_);
+  Matrix<const uint32_t> next(c.input.next_keys, c.input.next_batch, slots.columns);
+  if (columns_.selects()) {
+    columns_.select(c.exec, c.input.next_keys, next_batch(next_keys_));
+    next = next_batch(next_keys_);
+  }
   number_rows(c.exec, slots, next, next_rows);
   tier_->prefetch(c.exec, next_rows, slots.first_column, slots.lookups);
 }
@@ -162,11 +196,22 @@ void TableSteps::update(const StepContext& c, const TablesIo& io, const UpdatedR
 
 // ---- The steps ----
 
-void TableSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
+void TableSteps::emit_forward(plan::Plan& plan, const TablesIo& batch) {
+  if (columns_.selects()) emit_keys(plan, batch);
+  const TablesIo io = own_keys(batch);
   if (exchange_) return exchange_->emit_forward(plan, io);
   if (index_) emit_index(plan, io);
   if (tier_) emit_admit(plan, io);
   emit_lookup(plan, io);
+}
+
+void TableSteps::emit_keys(plan::Plan& plan, const TablesIo& batch) {
+  plan.add({.name = spec_.name + ".keys",
+            .lane = plan::Lane::kEmbedding,
+            .reads = plan::present({batch.keys, batch.all_keys}),
+            .writes = plan::present({own_keys_, all_own_keys_}),
+            .run = [this, batch](const StepContext& c) { select_keys(c, batch); },
+            .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * 8});
 }
 
 void TableSteps::emit_index(plan::Plan& plan, const TablesIo& io) {
@@ -218,7 +263,8 @@ void TableSteps::emit_lookup(plan::Plan& plan, const TablesIo& io) {
   });
 }
 
-void TableSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
+void TableSteps::emit_backward(plan::Plan& plan, const TablesIo& batch) {
+  const TablesIo io = own_keys(batch);
   updates_ = true;
   if (spec_.whole_gradients) whole_.emit_clear(plan);
   if (!how().atomic) {  // depends on keys only, so it overlaps the backward pass
@@ -240,7 +286,8 @@ void TableSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
   if (spec_.whole_gradients) emit_sparse_update(plan, io, ".gradients", {whole_.gradients()});
 }
 
-void TableSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
+void TableSteps::emit_update(plan::Plan& plan, const TablesIo& batch) {
+  const TablesIo io = own_keys(batch);
   if (spec_.whole_gradients) {
     for (const WholeGradients& of : whole_gradients()) whole_.emit_update(plan, io, of);
     return;

@@ -1,5 +1,6 @@
 // TableSteps: what an embedding layer does in an iteration, on the CPU or a GPU:
 //
+//   <layer>.keys      the layer's columns of the batch's keys, where it selects them
 //   <layer>.index     hashed tables: keys -> rows, inserted by training
 //   <layer>.admit     tables larger than memory: rows -> lines of the tier (row_tier.h)
 //   <layer>.lookup    rows of the tables -> output               embedding
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "embedding/device_slots.h"
+#include "embedding/key_columns.h"
 #include "embedding/row_exchange.h"
 #include "embedding/whole_table_update.h"
 
@@ -58,6 +60,10 @@ class TableSteps {
   [[nodiscard]] std::string grow();
 
  private:
+  void select_keys(const plan::StepContext& c, const TablesIo& batch);
+  // `batch` with the layer's own keys, where it selects them.
+  [[nodiscard]] TablesIo own_keys(const TablesIo& batch) const;
+  void emit_keys(plan::Plan& plan, const TablesIo& batch);
   void find_rows(const plan::StepContext& c, const TablesIo& io);
   void admit(const plan::StepContext& c, const TablesIo& io);
   [[nodiscard]] const int64_t* iterations_before(const TablesIo& io) const;
@@ -114,6 +120,7 @@ class TableSteps {
   HashedIndex* const index_;  // null: another type
   const TablesPlace place_;
   const Exec exec_;
+  KeyColumns columns_;
   LayerKeyErrors errors_;
   const std::unique_ptr<RowExchange> exchange_;
   WholeTableUpdate whole_;  // where spec_.whole_gradients
@@ -121,10 +128,12 @@ class TableSteps {
   // uint32, like the keys: rows_ of hashed tables; lines_ of the tier, which replace the rows in
   // place on the CPU.
   plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer;
+  // The layer's keys, and those of all ranks; where it selects them.
+  plan::BufferId own_keys_ = plan::kNoBuffer, all_own_keys_ = plan::kNoBuffer;
   plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
   bool updates_ = false;
   std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // the three layouts
-  HostMemory next_rows_;  // uint32, as the keys of the next batch
+  HostMemory next_keys_, next_rows_;  // uint32, as the layer's keys of the next batch
   std::unique_ptr<SparseUpdate> update_;
 };
 

@@ -18,6 +18,9 @@ namespace hlite::embedding {
 struct TablesSpec {
   std::string name;  // of the layer
   SlotLayout layout;
+  // The columns of the batch's keys that are layout.keys; empty: all, as they are.
+  std::vector<int32_t> key_columns = {};
+  int64_t batch_columns = 0;
   optimizer::UpdateRule rule;
   optimizer::UpdateType update_type = optimizer::UpdateType::kLocal;
   // Set for the ...Hash types: rows of a rank (0: another type), and the table sizes [tables] that

@@ -4,6 +4,7 @@ set(hlite_kernel_sources
   embedding/device_rows.cu
   embedding/gathered_lists.cu
   embedding/hashed_index.cu
+  embedding/key_columns.cu
   embedding/lookup.cu
   embedding/requested_rows.cu
   embedding/routing.cu

@@ -209,14 +209,12 @@ py::dict arrays_of(const trainer::Model& model, const py::object& owner) {
   return arrays;
 }
 
-// (layer, name of the table, key column) of every slot of every embedding layer.
+// (layer, table, slot of the data) of every slot of every embedding layer.
 py::list slots_of(const trainer::Model& model) {
   py::list slots;
   for (const auto& layer : model.layers().embeddings) {
-    const embedding::SlotLayout& layout = layer->layout();
-    for (int64_t s = 0; s < layout.slots(); ++s)
-      slots.append(py::make_tuple(layer->name(), layout.table_of[static_cast<size_t>(s)],
-                                  layout.first_slot + s));
+    for (const embedding::LookedUpSlot& of : layer->data_slots())
+      slots.append(py::make_tuple(layer->name(), of.table, of.slot));
   }
   return slots;
 }

@@ -1,5 +1,6 @@
 #include "hugectr_lite/preparation/inspect/fit_check.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -65,19 +66,21 @@ void check_kind(const FitCase& fit, const FileFacts& file, FileKind wanted, FitR
       conversion_advice(file, data));
 }
 
-// Calls visit(layer, its hparam, slots before its own, its slots) for each embedding layer.
+// Calls visit(layer, its hparam, the slots of its inputs) for each embedding layer.
 template <typename Visit>
 void for_each_embedding(const config::TrainConfig& config, Visit&& visit) {
-  int64_t first_slot = 0;
-  for (const config::SparseInputConfig& input : config.data.sparse) {
-    for (const config::JsonNode* layer : config.layers) {
-      const config::JsonNode* bottom = layer->find("bottom");
-      const config::JsonNode* hparam = layer->find("sparse_embedding_hparam");
-      if (bottom != nullptr && bottom->kind() == config::JsonNode::Kind::kString &&
-          bottom->string() == input.top && hparam != nullptr)
-        visit(*layer, *hparam, first_slot, input.slot_num);
-    }
-    first_slot += input.slot_num;
+  std::map<std::string, std::vector<int64_t>> slots_of;
+  int64_t slot = 0;
+  for (const config::SparseInputConfig& input : config.data.sparse)
+    for (int64_t s = 0; s < input.slot_num; ++s) slots_of[input.top].push_back(slot++);
+  for (const config::JsonNode* layer : config.layers) {
+    const config::JsonNode* bottom = layer->find("bottom");
+    const config::JsonNode* hparam = layer->find("sparse_embedding_hparam");
+    if (bottom == nullptr || hparam == nullptr) continue;
+    std::vector<int64_t> slots;
+    for (const std::string& name : config::to_strings(*bottom))
+      slots.insert(slots.end(), slots_of[name].begin(), slots_of[name].end());
+    visit(*layer, *hparam, slots);
   }
 }
 
@@ -90,16 +93,15 @@ std::string name_of(const config::JsonNode& layer) {
 // Do the slots that share tables share the manifest's vocabularies, and the other way round?
 void check_shared_tables(const FitCase& fit, const data::ManifestEntry& entry, FitReport& report) {
   for_each_embedding(fit.config, [&](const config::JsonNode& layer, const config::JsonNode& hparam,
-                                     int64_t first_slot, int64_t slots) {
+                                     const std::vector<int64_t>& slots) {
     const config::JsonNode* written = hparam.find("slot_tables");
     if (written == nullptr) {
-      if (auto text = data::find_shareable_tables(entry, name_of(layer), first_slot, slots))
+      if (auto text = data::find_shareable_tables(entry, name_of(layer), slots))
         report.notes.push_back(std::move(*text));
       return;
     }
     const std::vector<int64_t> tables = config::to_integers(*written);
-    if (const auto misfit =
-            data::find_mixed_vocabularies(entry, name_of(layer), first_slot, tables))
+    if (const auto misfit = data::find_mixed_vocabularies(entry, name_of(layer), slots, tables))
       report.fail(misfit->fault, misfit->message, misfit->advice);
   });
 }
@@ -169,18 +171,17 @@ std::string role_name(const FitCase& fit) {
 
 std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
   constexpr const char* kSizes = "slot_size_array";
-  std::vector<int64_t> rows;
-  int64_t sized = 0;  // slots whose rows are known: those of the first layer that says so count
-  for_each_embedding(config,
-                     [&](const auto&, const config::JsonNode& hparam, int64_t first_slot, int64_t) {
-                       if (first_slot < sized || hparam.find(kSizes) == nullptr) return;
-                       const std::vector<int64_t> sizes =
-                           config::read_slot_sizes(*hparam.find(kSizes), config.directory);
-                       rows.insert(rows.end(), sizes.begin(), sizes.end());
-                       sized = first_slot + 1;
-                     });
   const size_t slots = config.data.key_layout().hotness.size();
-  if (rows.size() == slots) return rows;
+  std::vector<int64_t> rows(slots, 0);  // those of the first layer that says so count
+  for_each_embedding(
+      config, [&](const auto&, const config::JsonNode& hparam, const std::vector<int64_t>& of) {
+        if (hparam.find(kSizes) == nullptr) return;
+        const std::vector<int64_t> sizes =
+            config::read_slot_sizes(*hparam.find(kSizes), config.directory);
+        for (size_t i = 0; i < std::min(of.size(), sizes.size()); ++i)
+          if (int64_t& known = rows[static_cast<size_t>(of[i])]; known == 0) known = sizes[i];
+      });
+  if (std::find(rows.begin(), rows.end(), 0) == rows.end()) return rows;
   return config.data.slot_size_array.size() == slots ? config.data.slot_size_array
                                                      : std::vector<int64_t>();
 }

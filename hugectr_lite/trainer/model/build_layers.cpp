@@ -170,6 +170,12 @@ void check_labels(const config::TrainConfig& config, const network::Network& net
              fmt::format("\"monitor\": \"{}\"", watch->monitor));
 }
 
+// What a history's tensors know it by; one that names no lengths is one all the same.
+std::string lengths_name(const config::TrainConfig& config, size_t input) {
+  const config::SparseInputConfig& sparse = config.data.sparse[input];
+  return sparse.lengths.empty() ? sparse.top + ".lengths" : sparse.lengths;
+}
+
 // The embedding layers and the tensors that they make.
 void parse_embeddings(const config::TrainConfig& config, size_t count, FloatType type,
                       config::Problems& problems, ModelLayers& parsed,
@@ -177,24 +183,49 @@ void parse_embeddings(const config::TrainConfig& config, size_t count, FloatType
   for (size_t i = 0; i < count; ++i) {
     const config::JsonNode& node = *config.layers[i];
     const config::JsonNode* top = node.find("top");
-    network::NetworkInput made{.name = top ? top->string() : "",
-                               .dims = {},
-                               .needs_grad = true,
-                               .source = &node,
-                               .type = type,
-                               .is_known = false};
+    std::vector<std::string> names;
+    if (top) config::Problems().collect([&] { names = config::to_strings(*top); });
+    std::vector<network::Dims> dims;  // empty: not known
     problems.collect([&] {
       auto layer = std::make_unique<EmbeddingLayer>(node, config);
-      if (config.data_is_valid) {
-        made.dims = {layer->layout().slots(), layer->layout().width};
-        made.is_known = true;
-      }
+      if (config.data_is_valid)
+        for (const embedding::EmbeddingTop& made : layer->tops()) {
+          dims.push_back({made.rows, made.width});
+          if (made.combiner == embedding::Combiner::kConcat)
+            dims.back().lengths = lengths_name(config, made.input);
+        }
       parsed.embeddings.push_back(std::move(layer));
     });
+    parsed.first_top.push_back(inputs.size());
+    for (size_t t = 0; t < names.size(); ++t) {
+      for (const auto& input : inputs)
+        if (input.name == names[t] && !names[t].empty())
+          problems.add(*top, fmt::format("tensor \"{}\" is made twice", names[t]));
+      inputs.push_back({.name = names[t],
+                        .dims = dims.empty() ? network::Dims() : dims.at(t),
+                        .needs_grad = true,
+                        .source = &node,
+                        .type = type,
+                        .is_known = !dims.empty()});
+    }
+  }
+}
+
+// Tensors of how many keys a sample has in a history.
+void add_lengths(const config::TrainConfig& config, ModelLayers& parsed,
+                 std::vector<network::NetworkInput>& inputs) {
+  const config::JsonNode& layers = *config.root.find("layers");
+  for (size_t i = 0; i < config.data.sparse.size(); ++i) {
+    const config::SparseInputConfig& sparse = config.data.sparse[i];
+    if (sparse.lengths.empty()) continue;
+    const config::JsonNode& node =
+        *layers.elements()[0].find("sparse")->elements()[i].find("lengths");
     for (const auto& input : inputs)
-      if (input.name == made.name && !made.name.empty())
-        problems.add(top ? *top : node, fmt::format("tensor \"{}\" is made twice", made.name));
-    inputs.push_back(std::move(made));
+      if (input.name == sparse.lengths)
+        config::fail_at(node, fmt::format("tensor \"{}\" is made twice", sparse.lengths));
+    parsed.histories.push_back(i);
+    inputs.push_back(
+        {.name = sparse.lengths, .dims = network::lengths_dims(sparse.lengths), .source = &node});
   }
 }
 
@@ -220,6 +251,7 @@ ModelLayers parse_layers(const config::TrainConfig& config, FloatType type,
                                                 .dims = {config.data.dense_width()},
                                                 .source = data,
                                                 .is_known = config.data_is_valid}};
+  if (config.data_is_valid) problems.collect([&] { add_lengths(config, parsed, inputs); });
   parse_embeddings(config, count, type, problems, parsed, inputs);
   problems.collect([&] { check_names(parsed.embeddings); });
   if (problems.empty())
@@ -239,6 +271,19 @@ ModelLayers parse_layers(const config::TrainConfig& config, FloatType type,
 }
 
 }  // namespace
+
+plan::BufferId ModelLayers::vector_gradients(size_t embedding) const {
+  const EmbeddingLayer& layer = *embeddings[embedding];
+  const plan::BufferId gradient = network->input_grad(first_top[embedding]);
+  return layer.tops().size() == 1 || gradient == plan::kNoBuffer ? gradient
+                                                                 : layer.output_gradient();
+}
+
+bool ModelLayers::finds_gradient_overflow(size_t embedding) const {
+  for (size_t t = 0; t < embeddings[embedding]->tops().size(); ++t)
+    if (!network->finds_gradient_overflow(first_top[embedding] + t)) return false;
+  return true;
+}
 
 std::optional<config::EmbeddingMemoryConfig> row_memory(const config::TrainConfig& config,
                                                         const RowTiers& tiers) {

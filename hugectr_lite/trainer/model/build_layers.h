@@ -40,14 +40,15 @@ struct ModelLayers {
   std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings;
   // Rows of each slot's table, of all sparse inputs one after another.
   std::vector<int64_t> slot_rows;
-  // Its inputs: labels, dense features, then the embedding layers' vectors.
+  // Its inputs: labels, dense features, lengths of histories, then the embedding layers' tops.
   std::unique_ptr<network::Network> network;
-  static constexpr size_t kFirstEmbedding = 2;
+  std::vector<size_t> histories;  // sparse inputs that name their lengths
+  std::vector<size_t> first_top;  // of each embedding layer, among the network's inputs
 
   // The gradient of an embedding layer's vectors; kNoBuffer where nothing trained depends on them.
-  [[nodiscard]] plan::BufferId vector_gradients(size_t embedding) const {
-    return network->input_grad(kFirstEmbedding + embedding);
-  }
+  [[nodiscard]] plan::BufferId vector_gradients(size_t embedding) const;
+  // Returns true if steps of the network check them for NaN and infinity.
+  [[nodiscard]] bool finds_gradient_overflow(size_t embedding) const;
 };
 
 // `config` must outlive the layers. Throws ConfigError with all faults when they do not fit

@@ -1,9 +1,11 @@
 // The buffers of a model, and its plans: which steps an iteration has, in order.
+#include "hugectr_lite/network/shared_steps.h"
 #include "hugectr_lite/trainer/model/model.h"
 
 namespace hlite::trainer {
 
-using embedding::TablesIo, embedding::TableSteps;
+using embedding::TablesIo, embedding::TableSteps, embedding::EmbeddingLayer,
+    embedding::EmbeddingTop;
 using network::Phase;
 
 void Model::declare_buffers() {
@@ -29,7 +31,9 @@ void Model::declare_buffers() {
 void Model::declare_network() {
   const bool on_gpu = has_gpu_steps();
   std::vector<plan::BufferId> inputs = {batch_.labels(), batch_.dense()};
-  for (const auto& layer : layers_.embeddings) inputs.push_back(layer->output());
+  for (const size_t history : layers_.histories) inputs.push_back(batch_.lengths(history));
+  for (const auto& layer : layers_.embeddings)
+    inputs.insert(inputs.end(), layer->top_values().begin(), layer->top_values().end());
   network::NetworkSetup setup = {.max_batch = max_batch_,
                                  .inputs = inputs,
                                  .step = rates_.step(),
@@ -82,7 +86,45 @@ void Model::build_plans() {
 void Model::emit_lookup(plan::Plan& plan, Phase phase) {
   if (keys_gather_) keys_gather_->emit(plan, phase);
   each_table(phase, [&](TableSteps& t, const TablesIo& io) { t.emit_forward(plan, io); });
+  for (const auto& layer : layers_.embeddings) emit_tops(plan, *layer);
   if (exchanges_) exchanges_->status.emit_notice(plan);
+}
+
+// The columns of a layer's vectors that are its top.
+static network::ColumnMove top_columns(const EmbeddingLayer& layer, const EmbeddingTop& top) {
+  const int64_t width = layer.layout().width;
+  return {.width = layer.layout().slots() * width,
+          .begin = top.first_vector * width,
+          .columns = top.rows * top.width};
+}
+
+// Vectors -> the tops of a layer that has several.
+void Model::emit_tops(plan::Plan& plan, const EmbeddingLayer& layer) const {
+  if (layer.tops().size() == 1) return;
+  for (size_t i = 0; i < layer.tops().size(); ++i) {
+    network::ColumnMove move = top_columns(layer, layer.tops()[i]);
+    move.from = layer.output();
+    network::add_columns_step(plan, type_, fmt::format("{}.top{}", layer.name(), i), {move},
+                              layer.top_values()[i], move.columns);
+  }
+}
+
+// The gradients of its tops -> that of its vectors.
+void Model::emit_top_gradients(plan::Plan& plan) const {
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+    const EmbeddingLayer& layer = *layers_.embeddings[i];
+    if (layer.tops().size() == 1 || layers_.vector_gradients(i) == plan::kNoBuffer) continue;
+    std::vector<network::ColumnMove> moves;
+    for (size_t t = 0; t < layer.tops().size(); ++t) {
+      const network::ColumnMove of = top_columns(layer, layer.tops()[t]);
+      moves.push_back({.from = layers_.network->input_grad(layers_.first_top[i] + t),
+                       .width = of.columns,
+                       .to_begin = of.begin,
+                       .columns = of.columns});
+    }
+    network::add_columns_step(plan, type_, layer.name() + ".vectors_grad", moves,
+                              layer.output_gradient(), top_columns(layer, layer.tops()[0]).width);
+  }
 }
 
 // An iteration. Steps overlap as their reads and writes allow, whatever stands between them here.
@@ -93,6 +135,7 @@ void Model::build_train_plan(plan::Plan& plan) {
   rates_.emit(plan);
   network.emit_forward(plan, Phase::kTrain);  // up to the loss
   network.emit_backward(plan);                // gradients of the network and of the vectors
+  emit_top_gradients(plan);
 
   // Gradients of rows, on the ranks that own them.
   each_trained_table([&](TableSteps& t, const TablesIo& io) { t.emit_backward(plan, io); });

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "embedding/key_columns.h"
 #include "hugectr_lite/core/backend.h"
 
 namespace hlite::trainer {
@@ -23,6 +24,31 @@ void CopyIn::declare(plan::Buffers& buffers) {
                          max_batch_ * data_.dense_width() * kFloatBytes);
   keys_ = buffers.slice(keys_name, batch_, layout.keys,
                         max_batch_ * key_columns * static_cast<int64_t>(sizeof(uint32_t)));
+  for (const auto& sparse : data_.sparse)
+    lengths_.push_back(
+        sparse.lengths.empty()
+            ? plan::kNoBuffer
+            : buffers.add(sparse.lengths, plan::BufferKind::kActivation, max_batch_ * kFloatBytes));
+}
+
+// All slots of a history have equally many keys: the first one's are counted.
+void CopyIn::emit_lengths(plan::Plan& plan, size_t input) const {
+  const KeyLayout layout = data_.key_layout();
+  size_t slot = 0;
+  for (size_t i = 0; i < input; ++i) slot += static_cast<size_t>(data_.sparse[i].slot_num);
+  const int64_t first = layout.first_column[slot], most = layout.hotness[slot],
+                columns = layout.columns;
+  plan.add({.name = data_.sparse[input].lengths,
+            .lane = plan::Lane::kEmbedding,
+            .reads = {keys_},
+            .writes = {lengths_[input]},
+            .run =
+                [=, this, buffers = &plan.buffers()](const plan::StepContext& c) {
+                  embedding::count_keys(c.exec, {buffers->data<uint32_t>(keys_), c.batch, columns},
+                                        first, most,
+                                        {buffers->data<float>(lengths_[input]), c.batch});
+                },
+            .bytes_per_sample = static_cast<double>(most) * 4 + 4});
 }
 
 void CopyIn::emit(plan::Plan& plan) {
@@ -50,6 +76,8 @@ void CopyIn::emit(plan::Plan& plan) {
               copy(dense_, c.input.dense, c.batch * dense_bytes);
               copy(keys_, c.input.keys, c.batch * key_bytes);
             }});
+  for (size_t i = 0; i < lengths_.size(); ++i)
+    if (lengths_[i] != plan::kNoBuffer) emit_lengths(plan, i);
 }
 
 }  // namespace hlite::trainer

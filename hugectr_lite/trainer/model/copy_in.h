@@ -24,6 +24,7 @@ class CopyIn {
   CopyIn(const config::DataConfig& data, int64_t max_batch) : data_(data), max_batch_(max_batch) {}
 
   void declare(plan::Buffers& buffers);
+  // copy_in, and <lengths> of each history that has a name for them.
   void emit(plan::Plan& plan);
 
   // Bytes that have gone from host memory to a GPU so far.
@@ -32,12 +33,17 @@ class CopyIn {
   [[nodiscard]] plan::BufferId labels() const { return labels_; }  // float [B, label_width]
   [[nodiscard]] plan::BufferId dense() const { return dense_; }    // float [B, dense_width]
   [[nodiscard]] plan::BufferId keys() const { return keys_; }      // uint32 [B, key columns]
+  // float [B,1]: keys of a sample in the history that is this sparse input; kNoBuffer: no name.
+  [[nodiscard]] plan::BufferId lengths(size_t input) const { return lengths_[input]; }
 
  private:
+  void emit_lengths(plan::Plan& plan, size_t input) const;
+
   const config::DataConfig& data_;
   const int64_t max_batch_;
   int64_t copied_bytes_ = 0;
   plan::BufferId batch_ = plan::kNoBuffer;  // of which the next three are parts
+  std::vector<plan::BufferId> lengths_;     // of each sparse input
   plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
 };
 

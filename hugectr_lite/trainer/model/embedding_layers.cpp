@@ -30,14 +30,15 @@ std::vector<int64_t> slot_rows_of(const config::TrainConfig& config,
                                   const EmbeddingLayers& embeddings) {
   std::vector<int64_t> rows(config.data.key_layout().hotness.size(), 0);
   for (const auto& e : embeddings)
-    for (int64_t s = 0; s < e->layout().slots(); ++s) {
-      int64_t& of_slot = rows[static_cast<size_t>(e->layout().first_slot + s)];
-      const int64_t own = e->layout().rows[static_cast<size_t>(s)];
-      of_slot = of_slot == 0 ? own : std::min(of_slot, own);
+    for (const embedding::LookedUpSlot& of : e->data_slots()) {
+      int64_t& of_slot = rows[static_cast<size_t>(of.slot)];
+      of_slot = of_slot == 0 ? of.rows : std::min(of_slot, of.rows);
     }
   for (size_t i = 0; i < config.data.sparse.size(); ++i)
-    if (std::none_of(embeddings.begin(), embeddings.end(),
-                     [i](const auto& e) { return e->input() == i; }))
+    if (std::none_of(embeddings.begin(), embeddings.end(), [i](const auto& e) {
+          return std::any_of(e->tops().begin(), e->tops().end(),
+                             [i](const embedding::EmbeddingTop& top) { return top.input == i; });
+        }))
       config::fail_at(
           *config.root.find("layers"),
           fmt::format("expected an embedding layer on the sparse input \"{}\", found none",

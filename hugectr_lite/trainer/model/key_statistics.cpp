@@ -16,25 +16,25 @@
 namespace hlite::trainer {
 namespace {
 
-using embedding::FrequencyStatistics;
+using embedding::EmbeddingLayer, embedding::FrequencyStatistics;
 
 // Returns the count of each row of a layer's tables, added up over the slots that share a table.
-std::vector<uint32_t> counts_of(const embedding::SlotLayout& layout, const data::Manifest& manifest,
+std::vector<uint32_t> counts_of(const EmbeddingLayer& layer, const data::Manifest& manifest,
                                 const ReadFile& file) {
+  const embedding::SlotLayout& layout = layer.layout();
   constexpr uint32_t kMax = std::numeric_limits<uint32_t>::max();
   std::vector<uint32_t> counts(static_cast<size_t>(layout.total_rows)), of_slot;
   const auto sizes = manifest.slot_sizes.begin();
-  int64_t at = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0}) *
-               static_cast<int64_t>(sizeof(uint32_t));
-  for (size_t s = 0; s < layout.rows.size(); ++s) {
-    of_slot.resize(static_cast<size_t>(layout.rows[s]));
+  for (const embedding::LookedUpSlot& of : layer.data_slots()) {
+    const int64_t at = std::accumulate(sizes, sizes + of.slot, int64_t{0}) *
+                       static_cast<int64_t>(sizeof(uint32_t));
+    of_slot.resize(static_cast<size_t>(of.rows));
     const auto bytes = std::as_writable_bytes(std::span(of_slot));
     if (at + std::ssize(bytes) > file.size())
       raise<DataError>("{}: expected at least {} bytes, found {}", file.name(),
                        at + std::ssize(bytes), file.size());
     file.read(at, bytes);
-    at += std::ssize(bytes);
-    uint32_t* const of_table = counts.data() + layout.offset[s];
+    uint32_t* const of_table = counts.data() + layout.table_offset[static_cast<size_t>(of.table)];
     for (size_t key = 0; key < of_slot.size(); ++key)
       of_table[key] += std::min(of_slot[key], kMax - of_table[key]);
   }
@@ -52,11 +52,13 @@ std::optional<data::ManifestEntry> manifest_with_counts(const config::TrainConfi
   const bool one_hot = std::all_of(manifest.hotness.begin(), manifest.hotness.end(),
                                    [](int64_t n) { return n == 1; });
   const auto same_sizes = [&](const auto& layer) {
-    const auto& rows = layer->layout().rows;
-    return std::equal(rows.begin(), rows.end(),
-                      manifest.slot_sizes.begin() + layer->layout().first_slot);
+    return std::all_of(layer->data_slots().begin(), layer->data_slots().end(),
+                       [&](const embedding::LookedUpSlot& of) {
+                         return of.rows == manifest.slot_sizes[static_cast<size_t>(of.slot)];
+                       });
   };
   if (!one_hot || manifest.slot_sizes.size() != config.data.key_layout().hotness.size() ||
+      !config.data.key_layout().is_one_hot() ||
       !std::all_of(layers.begin(), layers.end(), same_sizes))
     return std::nullopt;
   return entry;
@@ -69,20 +71,21 @@ std::string counts_path(const data::ManifestEntry& entry) {
 
 // Returns (count, rows with that count) of a layer. Tables with one slot each are read a piece at a
 // time.
-std::vector<std::pair<int64_t, int64_t>> histogram_of(const embedding::SlotLayout& layout,
+std::vector<std::pair<int64_t, int64_t>> histogram_of(const EmbeddingLayer& layer,
                                                       const data::Manifest& manifest,
                                                       const ReadFile& file) {
+  const embedding::SlotLayout& layout = layer.layout();
   std::unordered_map<uint32_t, int64_t> categories;
   const auto add = [&](std::span<const uint32_t> counts) {
     for (const uint32_t count : counts) ++categories[count];
   };
-  if (layout.tables() < layout.slots()) {
-    add(counts_of(layout, manifest, file));
+  if (layout.tables() < layout.slots() || layer.tops().size() > 1) {
+    add(counts_of(layer, manifest, file));
   } else {
     constexpr int64_t kPiece = 1 << 18;
     std::vector<uint32_t> piece;
     const auto sizes = manifest.slot_sizes.begin();
-    const int64_t begin = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0});
+    const int64_t begin = std::accumulate(sizes, sizes + layer.data_slots()[0].slot, int64_t{0});
     for (int64_t row = 0; row < layout.total_rows; row += kPiece) {
       piece.resize(static_cast<size_t>(std::min(kPiece, layout.total_rows - row)));
       const auto bytes = std::as_writable_bytes(std::span(piece));
@@ -110,7 +113,7 @@ std::optional<KeyStatistics> counted_statistics(const config::TrainConfig& confi
   statistics.source = counts_file.name();
   for (const auto& layer : layers) {
     statistics.of_layer.push_back(
-        FrequencyStatistics::of_counts(counts_of(layer->layout(), entry->manifest, counts_file)));
+        FrequencyStatistics::of_counts(counts_of(*layer, entry->manifest, counts_file)));
   }
   return statistics;
 }
@@ -126,6 +129,7 @@ KeyStatistics first_batches_statistics(const config::TrainConfig& config,
   const auto source =
       data::open_source(config.data, config.resolve(config.data.source), data::Split::kTrain,
                         config.solver.batchsize, slot_rows_of(config, layers), options);
+  const KeyLayout keys = config.data.key_layout();
   std::vector<std::vector<int64_t>> lookups(layers.size());
   KeyStatistics statistics;
   while (true) {
@@ -134,12 +138,15 @@ KeyStatistics first_batches_statistics(const config::TrainConfig& config,
     statistics.batches +=
         static_cast<double>(batch.size) / static_cast<double>(config.solver.batchsize);
     for (size_t i = 0; i < layers.size(); ++i) {
-      const auto& layout = layers[i]->layout();
+      const auto& offsets = layers[i]->layout().table_offset;
       for (int64_t b = 0; b < batch.size; ++b)
-        for (int64_t s = 0; s < layout.slots(); ++s)
-          for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
+        for (const embedding::LookedUpSlot& of : layers[i]->data_slots()) {
+          const auto slot = static_cast<size_t>(of.slot);
+          const int64_t first = keys.first_column[slot];
+          for (int64_t c = first; c < first + keys.hotness[slot]; ++c)
             if (const uint32_t key = batch.keys(b, c); key != kNoKey)
-              lookups[i].push_back(layout.offset[static_cast<size_t>(s)] + key);
+              lookups[i].push_back(offsets[static_cast<size_t>(of.table)] + key);
+        }
     }
   }
   for (auto& l : lookups)
@@ -161,10 +168,10 @@ LayerKeys expected_keys(const config::TrainConfig& config) {
           ? static_cast<double>(*config.solver.max_iter)
           : static_cast<double>(config.solver.num_epochs.value_or(1)) * std::ceil(samples / batch);
   for (size_t i = 0; i < layers.size(); ++i)
-    keys[i] = std::make_shared<const embedding::ExpectedKeys>(embedding::ExpectedKeys{
-        .frequencies = embedding::KeyFrequencies::counted(
-            histogram_of(layers[i]->layout(), entry->manifest, file), samples),
-        .run_batches = batches});
+    keys[i] = std::make_shared<const embedding::ExpectedKeys>(
+        embedding::ExpectedKeys{.frequencies = embedding::KeyFrequencies::counted(
+                                    histogram_of(*layers[i], entry->manifest, file), samples),
+                                .run_batches = batches});
   return keys;
 }
 

@@ -51,7 +51,7 @@ std::vector<LossScaling::CheckedGradients> LossScaling::checked_gradients() cons
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     const auto& layout = layers_.embeddings[i]->layout();
     const plan::BufferId id = layers_.vector_gradients(i);
-    if (id != plan::kNoBuffer && !network.finds_gradient_overflow(ModelLayers::kFirstEmbedding + i))
+    if (id != plan::kNoBuffer && !layers_.finds_gradient_overflow(i))
       gradients.push_back({.id = id, .type = type_, .per_sample = layout.slots() * layout.width});
   }
   return gradients;

@@ -29,8 +29,8 @@ TensorRef tensor_at(const Model& model, std::string name, std::vector<int64_t> s
 }  // namespace
 
 void initialize(Model& model) {
-  const auto& [embeddings, slot_rows, network] = model.layers();
-  for (const auto& e : embeddings) e->tables().initialize(model.host());
+  const network::Network* const network = model.layers().network.get();
+  for (const auto& e : model.layers().embeddings) e->tables().initialize(model.host());
   std::vector<float> values;
   const auto draw = [&](const auto& tensor, BufferId id) {
     values.resize(static_cast<size_t>(network::elements(tensor.dims)));

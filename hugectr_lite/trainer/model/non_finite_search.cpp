@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/model/non_finite_search.h"
 
+#include <algorithm>
+
 #include "hugectr_lite/ops/non_finite.h"
 
 namespace hlite::trainer {
@@ -7,7 +9,9 @@ namespace {
 
 std::string producer_of(const Model& model, const network::Network::TensorEntry& tensor) {
   for (const auto& e : model.layers().embeddings)
-    if (e->output() == tensor.value) return e->name();
+    if (std::find(e->top_values().begin(), e->top_values().end(), tensor.value) !=
+        e->top_values().end())
+      return e->name();
   if (tensor.producer < 0) return model.config().data.name;
   return model.layers().network->layers()[static_cast<size_t>(tensor.producer)].layer->name();
 }

@@ -52,15 +52,17 @@ void check_shared_tables(const config::TrainConfig& config, const data::Manifest
   if (std::ssize(entry.manifest.columns) != config.data.key_layout().slots()) return;
   for (size_t i = 0; i < count_embeddings(config); ++i) {
     const embedding::EmbeddingLayer layer(*config.layers[i], config);
-    const embedding::SlotLayout& layout = layer.layout();
+    std::vector<int64_t> slots, tables;
+    for (const embedding::LookedUpSlot& of : layer.data_slots()) {
+      slots.push_back(of.slot);
+      tables.push_back(of.table);
+    }
     if (!layer.has_slot_tables()) {
-      if (const auto text =
-              data::find_shareable_tables(entry, layer.name(), layout.first_slot, layout.slots()))
+      if (const auto text = data::find_shareable_tables(entry, layer.name(), slots))
         log::info("{}", *text);
       continue;
     }
-    const auto misfit =
-        data::find_mixed_vocabularies(entry, layer.name(), layout.first_slot, layout.table_of);
+    const auto misfit = data::find_mixed_vocabularies(entry, layer.name(), slots, tables);
     if (!misfit) continue;
     if (choice_of(options) == data::OtherData::kRefuse)
       raise<DataError>("{} (--allow-other-data goes on with them); {}", misfit->message,
