@@ -43,7 +43,7 @@ using ConstBytes = std::span<const std::byte>;
 enum class AllReduce {
   kTwoPhase,  // each rank sums a slice, then all gather the slices: 2 (n-1)/n of the data sent
   kOneShot,   // each rank reads all others' data and sums it all: (n-1) times the data, one step
-  // Two-phase; among GPUs that were joined by NCCL for it NCCL's own sum, in an order of its own.
+  // Two-phase; among GPUs that were joined for it the sum of NCCL, in an order of its own.
   kUnordered,
 };
 

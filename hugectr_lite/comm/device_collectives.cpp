@@ -193,7 +193,8 @@ void DeviceCommunicator::all_reduce(const Exec& exec, std::span<float> values, A
   const auto peers = agree("all-reduce", {values.data()}, std::ssize(values) * kFloatBytes,
                            static_cast<int64_t>(pairs))[0];
   if (size() == 1) return;
-  if (algo == AllReduce::kUnordered && how_.unordered_sums && size() == nccl_->size())
+  if (algo == AllReduce::kUnordered && how_.unordered_sums && size() == transport_->size() &&
+      transport_->sums())
     return all_reduce_unordered(exec, values, pairs);
   peers_.rendezvous(exec);
   if (route_ == Route::kHierarchical)
@@ -203,10 +204,10 @@ void DeviceCommunicator::all_reduce(const Exec& exec, std::span<float> values, A
   peers_.rendezvous(exec);
 }
 
-// Counted as if each rank had summed its slice: NCCL does not say what it sends.
+// Counted as if each rank had summed its slice: a transport does not say what it sends.
 void DeviceCommunicator::all_reduce_unordered(const Exec& exec, std::span<float> values,
                                               size_t pairs) {
-  nccl_->all_reduce(exec, values, pairs);
+  transport_->all_reduce(exec, values, pairs);
   for (int q = 0; q < size(); ++q)
     for (int half = 0; half < 2; ++half) {
       const size_t own = float_bytes(slice_of(values.size(), rank(), size())),

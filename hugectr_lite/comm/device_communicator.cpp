@@ -43,12 +43,11 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
       peers_(*host_, places_of(host_->topology(), how.shared), table, device, nullptr) {
   try {
     if (several_processes() || (how.unordered_sums && size() > 1))
-      nccl_ =
-          std::make_shared<NcclCommunicator>(*host_, table, [host = host_, world = peers_.world()] {
-            if (!host->aborted()) return;
-            world->open_waits();
-            host->barrier();  // throws the reason
-          });
+      transport_ = how.join(*host_, table, [host = host_, world = peers_.world()] {
+        if (!host->aborted()) return;
+        world->open_waits();
+        host->barrier();  // throws the reason
+      });
     place_ranks();
   } catch (...) {
     ++peers_.world()->left;  // no rank waits for this one in leave()
@@ -64,13 +63,13 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
       how_(of.how_),
       route_(route),
       peers_(*host_, places_of(host_->topology(), how_.shared), table_, device_, of.peers_.world()),
-      nccl_(of.nccl_) {
+      transport_(of.transport_) {
   place_ranks();
 }
 
 DeviceCommunicator::~DeviceCommunicator() = default;
 
-// Gives kernels the places of ranks, and their numbers in NCCL's communicator.
+// Gives kernels the places of ranks, and their numbers in the transport.
 void DeviceCommunicator::place_ranks() {
   if (size() > kernels::kMaxGpus)
     raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMaxGpus);
@@ -79,12 +78,12 @@ void DeviceCommunicator::place_ranks() {
   places_ = DeviceMemory(table_, bytes);
   table_.copy(places_.data(), places.data(), bytes, nullptr);
   table_.stream_synchronize(nullptr);
-  if (!nccl_) return;
-  const int mine = nccl_->rank();
-  nccl_ranks_.resize(places.size());
+  if (!transport_) return;
+  const int mine = transport_->rank();
+  transport_ranks_.resize(places.size());
   ThreadPool pool(1);
   host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&mine, 1)),
-                    std::as_writable_bytes(std::span(nccl_ranks_)), 1);
+                    std::as_writable_bytes(std::span(transport_ranks_)), 1);
 }
 
 std::unique_ptr<Communicator> DeviceCommunicator::split(int colour) {
@@ -109,7 +108,7 @@ void DeviceCommunicator::abort(const std::string& reason) noexcept {
 // Opens the waits of this process: every other one does so itself when it learns of an abort.
 void DeviceCommunicator::open_waits() noexcept {
   peers_.world()->open_waits();
-  if (nccl_) nccl_->revoke();
+  if (transport_) transport_->revoke();
 }
 
 void DeviceCommunicator::check() {
@@ -117,7 +116,7 @@ void DeviceCommunicator::check() {
     open_waits();
     host_->barrier();  // throws the reason
   }
-  if (nccl_) nccl_->check();
+  if (transport_) transport_->check();
 }
 
 void DeviceCommunicator::wait_for(const Exec& exec) {
@@ -145,7 +144,7 @@ void DeviceCommunicator::leave(void* stream) noexcept {
   try {
     if (stream)
       wait_for(exec);
-    else if (nccl_)
+    else if (transport_)
       host_->barrier();  // now all work that this rank's waits for has been issued
     finish();
   } catch (const std::exception&) {
@@ -161,19 +160,19 @@ void DeviceCommunicator::leave(void* stream) noexcept {
 }
 
 bool DeviceCommunicator::may_capture() const {
-  return !peers_.shares_devices() && (!several_processes() || nccl_->version() >= kNcclForGraphs);
+  return !peers_.shares_devices() && (!several_processes() || transport_->graphs_want().empty());
 }
 
 std::string DeviceCommunicator::describe() const {
   std::string text = PeerLinks(table_, peers_.devices()).describe();
-  if (!nccl_) return text;
+  if (!transport_) return text;
   if (!several_processes())
-    return text + "; NCCL " + nccl_version_text(nccl_->version()) + " sums gradients";
+    return transport_->sums() ? text + "; " + transport_->name() + " sums gradients" : text;
   if (peers_.size() == 1) text = fmt::format("1 rank on GPU {}", peers_.devices()[0]);
-  text = fmt::format("{} processes, here {}; between them NCCL {}", peers_.processes(), text,
-                     nccl_version_text(nccl_->version()));
-  if (nccl_->version() < kNcclForGraphs)
-    text += fmt::format(", without graphs, which want {}", nccl_version_text(kNcclForGraphs));
+  text = fmt::format("{} processes, here {}; between them {}", peers_.processes(), text,
+                     transport_->name());
+  if (const std::string want = transport_->graphs_want(); !want.empty())
+    text += ", without graphs, which want " + want;
   return text;
 }
 
@@ -210,7 +209,7 @@ std::byte* DeviceCommunicator::stage(size_t bytes) {
 
 void DeviceCommunicator::send(int to, const void* data, size_t bytes) {
   if (bytes > 0)
-    messages_.push_back({.peer = nccl_ranks_[index_of(to)],
+    messages_.push_back({.peer = transport_ranks_[index_of(to)],
                          .send = data,
                          .receive = nullptr,
                          .bytes = static_cast<int64_t>(bytes)});
@@ -218,14 +217,14 @@ void DeviceCommunicator::send(int to, const void* data, size_t bytes) {
 
 void DeviceCommunicator::receive(int from, void* data, size_t bytes) {
   if (bytes > 0)
-    messages_.push_back({.peer = nccl_ranks_[index_of(from)],
+    messages_.push_back({.peer = transport_ranks_[index_of(from)],
                          .send = nullptr,
                          .receive = data,
                          .bytes = static_cast<int64_t>(bytes)});
 }
 
 void DeviceCommunicator::exchange(const Exec& exec) {
-  if (!messages_.empty()) nccl_->exchange(exec, messages_);
+  if (!messages_.empty()) transport_->exchange(exec, messages_);
   messages_.clear();
 }
 

@@ -1,6 +1,6 @@
 // Collectives among GPUs. Ranks that are threads of one process read and write each other's memory
 // in place, over NVLink where there is one; several of them may share a GPU. Between processes
-// bytes travel by NCCL (nccl_communicator.h), from and to the rank's own memory.
+// bytes travel by a transport (transport.h), from and to the rank's own memory.
 //
 // A call agrees on sizes and addresses on the host, so all ranks have to be in it at the same time,
 // and then puts on the stream of its Exec: a meeting of the process's ranks (everybody's data are
@@ -9,8 +9,8 @@
 // where all ranks capture, they call in the captures, and each launches its graph as often as the
 // others. Sums are taken by this project's kernels in the order of ranks, or by rails of local
 // ranks and then of nodes, so the bits are those of ranks on the CPU on the same route;
-// AllReduce::kOneShot is done in two phases, too, which moves less. kUnordered is ncclAllReduce
-// where the ranks were joined for it.
+// AllReduce::kOneShot is done in two phases, too, which moves less. kUnordered is the
+// transport's sum where it has one and the ranks were joined for it.
 //
 // By rails (Route::kHierarchical, where there are several processes of as many ranks each): in an
 // all-to-all-v a rank hands its local rank r what it has for the r-th rank of every node, which
@@ -29,8 +29,8 @@
 
 #include "hugectr_lite/comm/communicator.h"
 #include "hugectr_lite/comm/device_ranks.h"
-#include "hugectr_lite/comm/nccl_communicator.h"
 #include "hugectr_lite/comm/peer_group.h"
+#include "hugectr_lite/comm/transport.h"
 #include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::comm {
@@ -39,7 +39,7 @@ class DeviceCommunicator final : public Communicator {
  public:
   // Collective. `host`: of the same ranks; its calls are left to this class. `device`: the calling
   // thread's. Throws CommError, and DeviceError when a GPU cannot reach another one's memory, or if
-  // NCCL is required and there is no suitable one.
+  // a transport is required and there is no suitable one.
   DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device,
                      const DeviceRanks& how = {});
   // Call after leave() and after all graphs: all work of this communicator must have ended, on all
@@ -69,7 +69,7 @@ class DeviceCommunicator final : public Communicator {
 
   [[nodiscard]] bool several_processes() const { return peers_.processes() > 1; }
   // Returns true if calls may stand in captures. Ranks that share a GPU must not: kernels that wait
-  // for each other might be queued one after the other. Nor may an NCCL before kNcclForGraphs.
+  // for each other might be queued one after the other. Nor may some transports.
   [[nodiscard]] bool may_capture() const;
   // The devices of the process's ranks.
   [[nodiscard]] const std::vector<int>& devices() const { return peers_.devices(); }
@@ -123,12 +123,12 @@ class DeviceCommunicator final : public Communicator {
   const DeviceRanks how_;
   const Route route_;
   PeerGroup peers_;
-  std::shared_ptr<NcclCommunicator> nccl_;  // of all ranks of the run; null: not used
-  std::vector<int> nccl_ranks_;             // there, of this communicator's
-  DeviceMemory places_;                     // kernels::RankPlace [ranks]
+  std::shared_ptr<Transport> transport_;  // of all ranks of the run; null: not used
+  std::vector<int> transport_ranks_;      // there, of this communicator's
+  DeviceMemory places_;                   // kernels::RankPlace [ranks]
   // The last one counts. Graphs may know of earlier ones.
   std::vector<DeviceMemory> stages_;
-  std::vector<kernels::NcclMessage> messages_;
+  std::vector<kernels::Message> messages_;
   TrafficTotals traffic_;
 };
 

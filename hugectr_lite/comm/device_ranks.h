@@ -1,5 +1,7 @@
-// Functions that join ranks on GPUs, and that configure the driver before there are any.
+// How ranks on GPUs are joined, and functions that configure the driver before there are any.
 #pragma once
+
+#include "hugectr_lite/comm/transport.h"
 
 namespace hlite::comm {
 
@@ -11,9 +13,13 @@ enum class SharedMemory {
 // Shared memory of this process, as it was started.
 SharedMemory launched_memory();
 
+// The transports that there are.
+Transport::Join join_by_nccl;
+
 struct DeviceRanks {
   SharedMemory shared = SharedMemory::kAll;
-  bool unordered_sums = false;  // NCCL inside a process, too, for AllReduce::kUnordered
+  bool unordered_sums = false;  // the transport inside a process, too, for AllReduce::kUnordered
+  Transport::Join* join = join_by_nccl;  // the same on all ranks
 };
 
 // Settings of the driver and of NCCL that several ranks want, where the environment has no others:

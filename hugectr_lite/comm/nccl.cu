@@ -14,8 +14,8 @@
 namespace hlite::gpu {
 namespace {
 
+using kernels::Message;
 using kernels::NcclId;
-using kernels::NcclMessage;
 
 constexpr int kOldest = 22809;                    // 2.28.9
 constexpr int kSuccess = 0, kInProgress = 7;      // ncclResult_t
@@ -162,12 +162,12 @@ bool nccl_ready(void* handle) {
   return state != kInProgress;
 }
 
-void nccl_exchange(cudaStream_t stream, void* handle, const NcclMessage* messages, int64_t count) {
+void nccl_exchange(cudaStream_t stream, void* handle, const Message* messages, int64_t count) {
   const Joined& of = joined(handle);
   in_group(of, "a group of messages", [&] {
     int result = kSuccess;
     for (int64_t i = 0; i < count && good(result); ++i) {
-      const NcclMessage& m = messages[i];
+      const Message& m = messages[i];
       const auto bytes = static_cast<size_t>(m.bytes);
       result = m.send ? of.nccl.send(m.send, bytes, kUint8, m.peer, of.comm, stream)
                       : of.nccl.receive(m.receive, bytes, kUint8, m.peer, of.comm, stream);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hugectr_lite/comm/peer_kernels.h"
 #include "hugectr_lite/core/kernel.h"
 
 namespace hlite::kernels {
@@ -13,14 +14,6 @@ namespace hlite::kernels {
 // Made by one rank and sent to all others.
 struct NcclId {
   char bytes[128] = {};
-};
-
-// Bytes that go to rank `peer`, or that come from it.
-struct NcclMessage {
-  int peer = 0;
-  const void* send = nullptr;  // or
-  void* receive = nullptr;
-  int64_t bytes = 0;
 };
 
 // Returns the version as NCCL counts: 23007 is 2.30.7. Throws where there is no library that fits.
@@ -31,7 +24,7 @@ inline const Kernel<void*(const NcclId&, int /*ranks*/, int /*rank*/)> nccl_join
 // Returns true if the last call has ended; throws what has gone wrong, on the network too.
 inline const Kernel<bool(void* /*comm*/)> nccl_ready{"nccl_ready"};
 // Puts all messages on the stream as one group.
-inline const Kernel<void(void* /*comm*/, const NcclMessage*, int64_t /*count*/)> nccl_exchange{
+inline const Kernel<void(void* /*comm*/, const Message*, int64_t /*count*/)> nccl_exchange{
     "nccl_exchange"};
 // words[i] <- the sum over ranks, in an order of NCCL's; the first `pairs` hold two bf16 each.
 inline const Kernel<void(void* /*comm*/, float* /*words*/, int64_t /*count*/, int64_t /*pairs*/)>

@@ -74,6 +74,13 @@ inline const Kernel<void(Peers /*to*/, const std::byte* /*from*/, int64_t /*byte
 struct RankPlace {
   int32_t process = 0, local = 0;
 };
+// Bytes that go to rank `peer`, or that come from it.
+struct Message {
+  int peer = 0;
+  const void* send = nullptr;  // or
+  void* receive = nullptr;
+  int64_t bytes = 0;
+};
 // A block on its way between processes: its size, then its bytes.
 inline constexpr int64_t kSlotHeader = 16;
 // The shape of an all-to-all-v (comm::Blocks) of `ranks` ranks. What goes to other processes is

@@ -13,8 +13,8 @@ namespace hlite::test {
 namespace {
 
 using comm::Topology;
+using kernels::Message;
 using kernels::NcclId;
-using kernels::NcclMessage;
 
 std::string message_on_nodes(const std::function<void(GpuRank&)>& body) {
   const EmulatedDevices machine(4);
@@ -72,7 +72,7 @@ TEST_CASE(
     const int n = 3, to = (r.rank() + 1) % n, from = (r.rank() + 2) % n;
     const auto sent = j.rank.produce(values_of(r.rank(), 5, 1)),
                got = j.rank.put(std::vector<float>(5, -1));
-    const NcclMessage messages[] = {
+    const Message messages[] = {
         {.peer = to, .send = sent.data(), .receive = nullptr, .bytes = 20},
         {.peer = from, .send = nullptr, .receive = got.data(), .bytes = 20}};
     kernels::nccl_exchange(r.exec(), j.comm, messages, 2);
@@ -100,7 +100,7 @@ TEST_CASE("a rank's work ends when it is revoked, by a library that knows no ncc
       const GpuRank& r = j.rank;
       const auto got = j.rank.put(std::vector<float>(4, -1));
       if (r.rank() == 0) {
-        const NcclMessage message{.peer = 1, .send = nullptr, .receive = got.data(), .bytes = 16};
+        const Message message{.peer = 1, .send = nullptr, .receive = got.data(), .bytes = 16};
         kernels::nccl_exchange(r.exec(), j.comm, &message, 1);
         r.require(!kernels::stream_is_idle(r.exec()), "a message that no rank sends", 4);
       }
@@ -116,7 +116,7 @@ TEST_CASE("what NCCL refuses is an error in its words") {
   on_joined(2, [](Joined& j) {
     const GpuRank& r = j.rank;
     const auto values = j.rank.put(std::vector<float>(2, 1));
-    const NcclMessage nowhere{.peer = 7, .send = values.data(), .receive = nullptr, .bytes = 8};
+    const Message nowhere{.peer = 7, .send = values.data(), .receive = nullptr, .bytes = 8};
     const std::string said =
         message_of<DeviceError>([&] { kernels::nccl_exchange(r.exec(), j.comm, &nowhere, 1); });
     r.require(said.find("NCCL: a group of messages: invalid argument") != std::string::npos,

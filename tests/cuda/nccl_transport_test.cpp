@@ -1,7 +1,5 @@
 // What NCCL brings to a communicator of GPUs: its own sums, its version's limits, and the end of
 // ranks that lose each other.
-#include "hugectr_lite/comm/nccl_communicator.h"
-
 #include <string>
 
 #include "tests/comm/collective_checks.h"
