@@ -30,9 +30,11 @@ struct NcclScope {
 };
 
 // Each node is a process, each rank has a device.
-inline void on_nodes(const comm::Topology& topology, const std::function<void(GpuRank&)>& body) {
+inline void on_nodes(const comm::Topology& topology, const std::function<void(GpuRank&)>& body,
+                     comm::Transport::Join* join = comm::join_by_nccl) {
   on_gpus(
-      topology, {.shared = comm::SharedMemory::kOfANode}, [](int rank) { return rank; }, body);
+      topology, {.shared = comm::SharedMemory::kOfANode, .join = join},
+      [](int rank) { return rank; }, body);
 }
 
 }  // namespace hlite::test

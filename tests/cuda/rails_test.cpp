@@ -1,11 +1,12 @@
 // Emulated GPUs of several processes: those of a node share memory, between nodes there is the
-// stand-in NCCL. What the CPU's ranks get on the same route is what is expected, bit by bit.
+// stand-in NCCL, or host memory. What CPU ranks get on the same route is expected, bit by bit.
 #include <utility>
 
 #include "hugectr_lite/comm/sharded_sum.h"
 #include "tests/comm/collective_checks.h"
 #include "tests/cuda/nccl_scope.h"
 #include "tests/support/errors.h"
+#include "tests/support/host_transport.h"
 #include "tests/support/stream_order.h"
 
 namespace hlite::test {
@@ -101,10 +102,10 @@ std::vector<Topology> topologies() {
 }
 
 TEST_CASE("GPUs of several processes move and add what CPU ranks do, on both routes") {
-  for (const Topology& topology : topologies()) {
+  const auto check = [](const Topology& topology, comm::Transport::Join* join) {
     INFO(topology.nodes() << " nodes, " << topology.ranks() << " ranks");
     const EmulatedDevices machine(topology.ranks());
-    CHECK_NOTHROW(on_nodes(topology, [&](GpuRank& r) {
+    const auto body = [&](GpuRank& r) {
       for (const Route route : routes(topology)) {
         const Both& both = r.keep<Both>(r, route);
         for (const auto& [pairs, floats] :
@@ -120,8 +121,11 @@ TEST_CASE("GPUs of several processes move and add what CPU ranks do, on both rou
         for (const size_t n : {0, 13}) check_moves(r, both, n);
         for (const size_t scale : {0, 1, 9}) check_blocks(r, both, scale);
       }
-    }));
-  }
+    };
+    CHECK_NOTHROW(on_nodes(topology, body, join));
+  };
+  for (const Topology& topology : topologies())
+    for (auto* const join : {comm::join_by_nccl, join_by_host_memory}) check(topology, join);
 }
 
 // Runs of a graph: what is inside has run before, so that it has its memory.
