@@ -14,7 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr int64_t kLengthBytes = 4, kSumBytes = 1;
-// Bounds far above any use that keep a sample's bytes within 31 bits.
+// Larger than any real data needs; they keep the bytes of a sample within 31 bits.
 constexpr int64_t kMaxValues = int64_t{1} << 24;
 constexpr int64_t kMaxListBytes = int64_t{1} << 28;
 
@@ -24,14 +24,15 @@ void append(std::span<const T> values, std::vector<std::byte>& out) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
-// Reserves space for a block's length if blocks are framed. Returns where the block begins.
-size_t begin_block(bool sum, std::vector<std::byte>& out) {
-  if (sum) out.resize(out.size() + kLengthBytes);
+// Appends space for a block's length if blocks are framed. Returns where the block begins.
+size_t begin_block(bool framed, std::vector<std::byte>& out) {
+  if (framed) out.resize(out.size() + kLengthBytes);
   return out.size();
 }
 
-void end_block(bool sum, size_t begin, std::vector<std::byte>& out) {
-  if (!sum) return;
+// Fills in the length, and appends the checksum.
+void end_block(bool framed, size_t begin, std::vector<std::byte>& out) {
+  if (!framed) return;
   const auto length = static_cast<int32_t>(out.size() - begin);
   std::memcpy(out.data() + begin - kLengthBytes, &length, kLengthBytes);
   out.push_back(byte_sum({out.data() + begin, out.size() - begin}));
@@ -71,10 +72,10 @@ void append_norm_header(const NormHeader& header, std::vector<std::byte>& out) {
   end_block(header.sum, begin, out);
 }
 
-void append_norm_sample(bool sum, std::span<const float> label, std::span<const float> dense,
+void append_norm_sample(bool framed, std::span<const float> label, std::span<const float> dense,
                         std::span<const int32_t> nnz, std::span<const uint32_t> keys,
                         std::vector<std::byte>& out) {
-  const size_t begin = begin_block(sum, out);
+  const size_t begin = begin_block(framed, out);
   append(label, out);
   append(dense, out);
   size_t used = 0;
@@ -86,7 +87,7 @@ void append_norm_sample(bool sum, std::span<const float> label, std::span<const 
     used += static_cast<size_t>(n);
   }
   HLITE_CHECK(used == keys.size(), "{} keys, {} used", keys.size(), used);
-  end_block(sum, begin, out);
+  end_block(framed, begin, out);
 }
 
 NormHeader read_norm_header(const ByteSource& file) {
@@ -134,7 +135,7 @@ NormHeader read_norm_header(const ByteSource& file) {
   header.slots = number(4, "slot_num", 0, kMaxValues);
   const int64_t left = file.size() - header.framed_bytes(), least = header.min_sample_bytes();
   header.records = load_int64(payload, 1);
-  // Samples of 0 bytes could be present in any number.
+  // A file of any size could hold any number of samples of 0 bytes.
   if (header.records < 0 || least == 0 || header.records > left / least)
     raise<DataError>(
         "{}: header: expected number_of_records in [0, {}], as samples ({} labels, {} dense, {} "

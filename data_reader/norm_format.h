@@ -39,10 +39,10 @@ struct NormHeader {
 // The check byte of a block.
 std::byte byte_sum(std::span<const std::byte> bytes);
 
-// Appends what the format says to `out`: for writers.
+// For writers: these append a header or a sample to `out`.
 void append_norm_header(const NormHeader& header, std::vector<std::byte>& out);
-// `nnz[s]` keys of slot s, one slot after the other in `keys`.
-void append_norm_sample(bool sum, std::span<const float> label, std::span<const float> dense,
+// `keys` holds the slots' keys one slot after the other, nnz[s] of slot s. `framed`: NormHeader::sum.
+void append_norm_sample(bool framed, std::span<const float> label, std::span<const float> dense,
                         std::span<const int32_t> nnz, std::span<const uint32_t> keys,
                         std::vector<std::byte>& out);
 

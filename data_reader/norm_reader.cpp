@@ -10,7 +10,7 @@
 namespace hlite::data {
 namespace {
 
-// Samples between two looks at whether to stop.
+// Samples decoded between two checks for a stop request.
 constexpr int64_t kPieceRows = 4096;
 }  // namespace
 
@@ -20,7 +20,8 @@ NormReader::NormReader(const config::DataConfig& config, const std::string& sour
     : BatchRing(config, batch_size, options),
       stream_(config, source, std::move(files), slot_rows,
               options.sink ? *options.sink : refusing_sink()) {
-  HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "records of no fixed size, shuffled");
+  HLITE_CHECK(!options.shuffle && !options.shuffle_samples,
+              "Norm records vary in size and cannot be shuffled");
   set_samples(config, split, source, stream_.samples());
   make_slots(options.resident ? batches_per_epoch() : kSlots);
 }

@@ -1,6 +1,6 @@
-// Reads ranges of a file's bytes, several at once, through a IoQueue: each is widened to the
-// alignment, cut into blocks, and every block is read to its end whatever the system gives at a
-// time. One thread uses it.
+// Reads several byte ranges of a file at once, through an IoQueue. It widens a range to the
+// alignment, cuts it into blocks, and continues the read of a block that the system cut short. For
+// use by one thread.
 //
 //   range:   idle, start(), blocks in flight, finished, bytes(), release(), idle
 #pragma once
@@ -20,17 +20,17 @@ namespace hlite::data {
 
 struct ReadShape {
   int64_t block = int64_t{512} << 10;  // bytes of a read; a multiple of the alignment
-  int64_t depth = 16;                  // most reads in flight
+  int64_t depth = 16;                  // maximum number of reads in flight
   int64_t alignment = 4096;            // of offsets, memory and sizes; a power of two
 };
 
 class RangeReader {
  public:
   // Has `ranges` buffers, each for a range of up to `max_bytes`. `file_bytes`: the file's size
-  // when it was opened; what was added since is never given out.
+  // when it was opened; bytes that were added since are never returned.
   RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,
               const ReadShape& shape, int64_t ranges, int64_t max_bytes);
-  // Waits for the reads in flight.
+  // Waits for the reads in flight, in queue_.
   ~RangeReader() = default;
 
   // Memory that one range takes.
@@ -39,8 +39,8 @@ class RangeReader {
   // Begins to read bytes [offset, offset + bytes) of the file; the reads themselves begin in
   // poll(). REQUIRES: range is idle.
   void start(int64_t range, int64_t offset, int64_t bytes);
-  // Starts reads up to the depth and takes in what has finished. Waits for the latter, for
-  // queue().wake() or for `timeout` (negative: without limit); may return before that.
+  // Starts reads up to the depth and handles completions. Waits for a completion, queue().wake() or
+  // `timeout` (negative: without limit); may return before that.
   void poll(std::chrono::milliseconds timeout);
   // Returns true if all of the range has arrived, or will not.
   [[nodiscard]] bool finished(int64_t range) const;
@@ -50,7 +50,7 @@ class RangeReader {
   [[nodiscard]] std::span<const std::byte> bytes(int64_t range) const;
   void release(int64_t range);
 
-  // Throws FileError when the file has fewer bytes than it had. Whether it has more.
+  // Returns whether the file has grown since it was opened. Throws FileError if it is shorter.
   [[nodiscard]] bool has_grown() const;
   [[nodiscard]] IoQueue& queue() { return *queue_; }
   // Bytes that have arrived so far.
@@ -60,7 +60,7 @@ class RangeReader {
   struct Range {
     HostMemory memory;
     std::byte* buffer = nullptr;           // aligned; holds [begin, end) of the file
-    int64_t offset = 0, bytes = 0;         // wanted
+    int64_t offset = 0, bytes = 0;         // requested
     int64_t begin = 0, end = 0, next = 0;  // aligned; blocks from `next` on have no read yet
     int64_t blocks = 0;                    // begun and not finished
     bool busy = false;
@@ -69,7 +69,7 @@ class RangeReader {
   };
   struct Block {
     int64_t range = 0, offset = 0, bytes = 0;
-    int idle_rounds = 0;  // reads in a row that moved it no further
+    int idle_rounds = 0;  // consecutive reads that returned no bytes
   };
 
   void fill();
@@ -89,7 +89,7 @@ class RangeReader {
   std::vector<IoCompletion> done_;
   int64_t in_flight_ = 0;
   int64_t bytes_read_ = 0;
-  int refused_ = 0;                 // calls in a row that could start nothing
+  int refused_ = 0;                 // consecutive calls that started no read
   std::unique_ptr<IoQueue> queue_;  // last: its reads end before the buffers do
 };
 

@@ -46,7 +46,7 @@ ReaderPlan plan_reader(const config::DataConfig& config, int64_t rows, int64_t b
           "reading {} x {} batches ahead instead of {} x {} (num_threads x "
           "num_batches_per_thread): {}",
           t, k, threads, each, because);
-    if (t * k < 2) k = 2;  // one in use and one on its way
+    if (t * k < 2) k = 2;  // one in use, one being read
   }
   plan.threads = t;
   plan.batches_per_thread = k;

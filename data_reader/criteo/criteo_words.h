@@ -1,14 +1,15 @@
-// Fields of Criteo's lines as words: the characters of a field, 8 at most, are one word of 64 bits,
-// and vectors of words are converted at once.
+// Conversion of many Criteo fields at once. A field of up to 8 characters is a word of 64 bits whose
+// first character is the lowest byte; bytes after the field may hold anything. `halves` is 4 bits for
+// each character short of 8: half of the distance by which a word is shifted to the left.
 #pragma once
 
 #include <cstdint>
 
 namespace hlite::criteo {
 
-inline constexpr unsigned kLongest = 8;  // characters of a field
+inline constexpr unsigned kLongest = 8;  // characters of a field that fits a word
 
-// The compiler's own vectors.
+// A vector type of the compiler.
 template <typename T, int kLength>
 struct Vector {
   typedef T Type __attribute__((vector_size(kLength * sizeof(T))));
@@ -17,14 +18,15 @@ struct Vector {
 constexpr uint64_t every_byte(uint64_t byte) { return byte * 0x0101010101010101u; }
 constexpr uint64_t kZeros = every_byte('0');
 
-// Moves the characters of fields to the ends of the words and puts '0' before them, each exclusive
-// or '0'.
+// Moves a field's characters to the high end of its word and fills in zeros before them. Every
+// character is XORed with '0', so digits become 0 to 9.
 template <typename Words>
 [[gnu::always_inline]] inline void align_right(Words& words, const Words& halves) {
-  words = ((words ^ kZeros) << halves) << halves;  // twice: shifts stop at 63
+  words = ((words ^ kZeros) << halves) << halves;  // in two shifts, as one by 64 is undefined
 }
 
-// Nothing, digits, or a minus sign and digits, which become 0. Others set bits of `bad`.
+// Converts digits to their number; an empty field and a negative number become 0. Any other field
+// sets bits of `bad`.
 template <typename Words>
 [[gnu::always_inline]] inline void convert_integers(Words& words, const Words& halves, Words& bad) {
   const Words negative = (Words)(((words & 0xff) == '-') & (halves < 4 * (kLongest - 1)));
@@ -36,11 +38,11 @@ template <typename Words>
   words = ((x & 0xffff) * 10000 + (x >> 32)) & ~negative;
 }
 
-// Up to 8 hexadecimal digits. Others set bits of `bad`.
+// Converts up to 8 hexadecimal digits to their number. Any other field sets bits of `bad`.
 template <typename Words>
 [[gnu::always_inline]] inline void convert_tokens(Words& words, const Words& halves, Words& bad) {
   Words x = words;
-  align_right(x, halves);  // bytes: 0x00 to 0x09, or 0x51 to 0x56, 0x71 to 0x76
+  align_right(x, halves);  // digits become 0x00 to 0x09, letters 0x51 to 0x56 or 0x71 to 0x76
   const Words letters = (x >> 6) & every_byte(1);
   const Words values = (x & every_byte(0x0f)) + (letters << 3) + letters;
   const Words rest = (x & ~(letters << 5)) ^ (letters << 6 | letters << 4);

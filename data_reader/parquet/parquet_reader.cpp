@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kMaxAhead = int64_t{1} << 30;  // bytes of decoded groups
 constexpr int64_t kMaxThreads = 64;
-// A shard may have no rows in any batch.
+// Limits planning where memory does not: a shard may have no rows in any batch.
 constexpr int64_t kMaxBatchesAhead = 4096;
-// Rows that are put together at a time: they and what they come from stay in the cache.
+// Rows copied at a time; sources and destination then stay in the cache.
 constexpr int64_t kTileRows = 256;
 
 int64_t thread_count(const config::DataConfig& config, const SourceOptions& options) {
@@ -41,7 +41,8 @@ ParquetReader::ParquetReader(const config::DataConfig& config, const std::string
       set_(config, path),
       decoder_(config, slot_rows),
       thread_count_(thread_count(config, options)) {
-  HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "row groups in order, shuffled");
+  HLITE_CHECK(!options.shuffle && !options.shuffle_samples,
+              "Parquet files are read in order and cannot be shuffled");
   set_samples(config, split, path, set_.rows());
   make_slots(options.resident
                  ? batches_per_epoch()
@@ -80,8 +81,8 @@ int64_t ParquetReader::group_bytes(int64_t number) const {
   return 4 * words * std::min(group.rows, samples() - group.first_row);
 }
 
-// Adds the next group that a batch needs, if there is memory for it; one of the oldest batch in any
-// case. Whether it did.
+// Adds the next group that a batch needs, if there is memory for it; for the oldest batch, always.
+// Returns whether it added one.
 bool ParquetReader::begin_group() {
   for (const int64_t end = std::min(gate().end, next_ + kMaxBatchesAhead); planned_ < end;
        ++planned_) {
@@ -100,7 +101,7 @@ bool ParquetReader::begin_group() {
   return false;
 }
 
-// Decodes a column of the first group that has some left. False when there is none.
+// Decodes a column of the first group that has some left. Returns false if none has.
 bool ParquetReader::decode_one(Lock& lock) {
   const auto left = [](const auto& entry) {
     return entry.second.next < std::ssize(entry.second.columns);
@@ -126,7 +127,7 @@ bool ParquetReader::decode_one(Lock& lock) {
   return true;
 }
 
-// The first row that cannot be used, and of several columns the first.
+// Keeps the problem of the first unusable row; if several columns have one there, of the first column.
 void ParquetReader::find_problem(Group& group) {
   for (const DecodedColumn& column : group.columns) {
     if (column.bad_row < 0 || (group.bad_row >= 0 && column.bad_row >= group.bad_row)) continue;
@@ -135,15 +136,15 @@ void ParquetReader::find_problem(Group& group) {
   }
 }
 
-// Puts the next batch together if its groups are decoded and, unless it waits for that, its slot is
-// free. False when there is nothing to do.
+// Assembles the next batch if its groups are decoded and its slot is free; with `wait`, waits for the
+// slot. Returns false if there was nothing to do.
 bool ParquetReader::assemble_one(Lock& lock, bool wait) {
   const int64_t position = next_;
   const Gate now = gate();
   if (position >= now.end || (!wait && !is_free(position, now))) return false;
   const Span span = span_of(position);
-  std::vector<std::pair<int64_t, const Group*>>
-      groups;  // which stay while the batch is in assembling_
+  // These groups stay while the batch is in assembling_.
+  std::vector<std::pair<int64_t, const Group*>> groups;
   for (int64_t g = span.first_group; g < span.end_group; ++g) {
     const auto group = groups_.find(g);
     if (group == groups_.end() || !group->second.decoded()) return false;
@@ -217,7 +218,7 @@ void ParquetReader::copy_rows(const Group& group, int64_t first, int64_t rows, H
   }
 }
 
-// Groups before the oldest batch that is not done.
+// Drops the groups before the oldest unfinished batch.
 void ParquetReader::drop_used() {
   const int64_t oldest = assembling_.empty() ? next_ : *assembling_.begin();
   const int64_t first = span_of(oldest).first_group;

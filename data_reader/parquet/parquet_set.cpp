@@ -20,7 +20,7 @@ std::string metadata_in(const fs::path& folder) {
   return fs::exists(path) ? path.string() : std::string();
 }
 
-// file_stats: names of files, without their folders, and rows.
+// The entries of file_stats: a file's name without its folder, and its number of rows.
 using FileStats = std::vector<std::pair<std::string, int64_t>>;
 FileStats read_file_stats(const std::string& path) {
   return config::as_data_error([&] {
@@ -168,11 +168,11 @@ ParquetSet::ParquetSet(const config::DataConfig& config, const std::string& path
   for (const std::string& file : source.files) {
     add(config, named, file);
     const std::string name = fs::path(file).filename().string();
-    const auto said =
+    const auto expected =
         std::find_if(stats.begin(), stats.end(), [&](const auto& s) { return s.first == name; });
     if (const int64_t found = files_.back().parquet.rows();
-        said != stats.end() && said->second != found)
-      raise<DataError>("{}: expected {} rows, as {} says, found {}", file, said->second,
+        expected != stats.end() && expected->second != found)
+      raise<DataError>("{}: expected {} rows, as {} says, found {}", file, expected->second,
                        source.metadata, found);
   }
   if (rows_ == 0)

@@ -26,7 +26,7 @@
 
 namespace hlite::config {
 
-// States if a key may be absent.
+// States whether a key may be absent.
 struct Need {
   bool required = false;
   const char* otherwise = "";  // meaning of an absent key, if its field does not show it
@@ -48,18 +48,18 @@ class Block {
   // Reads `node`, which must outlive the block. Unknown keys are faults if `strict`, else warnings.
   // `others`: as accept_others().
   Block(const JsonNode& node, bool strict, Problems& problems, bool others = false);
-  // Describes: nothing is read, and no field changes.
+  // Describes the keys in `schema`: reads nothing, and changes no field.
   explicit Block(BlockSchema& schema) : schema_(&schema) {}
   // Reports keys that are missing, and those that were not declared.
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  [[nodiscard]] const JsonNode* node() const { return node_; }  // null: it describes
+  [[nodiscard]] const JsonNode* node() const { return node_; }  // null if it describes
   [[nodiscard]] bool strict() const { return strict_; }
   void about(std::string_view text);  // Markdown: BlockSchema::text
 
-  // Each returns whether the key is there with a value that it may have. T: an integer type, a
+  // Each returns whether the key is there with a valid value. T: an integer type, a
   // floating-point type, bool or an enumeration, or an optional of it.
   template <typename T>
   bool integer(const char* key, T* field, const IntegerRange& range, const char* meaning = "",
@@ -80,7 +80,7 @@ class Block {
     bool value = false;
     return read_boolean(key, &value, {meaning, default_of(*field), need}) && assign(field, value);
   }
-  // The value that goes with a name.
+  // Sets the field to the value of the name that is found.
   template <typename T>
   bool choice(const char* key, T* field, const Choices<std::type_identity_t<T>>& choices,
               const char* meaning = "", const Need& need = {}) {
@@ -136,22 +136,22 @@ class Block {
     }
     return true;
   }
-  // Keys that were not declared may be there, also in inner objects: those of later versions of a
-  // data file.
+  // Ignores keys that were not declared, also in inner objects: a later version of a data file may
+  // have them.
   void accept_others() { others_ = true; }
-  // A key of the dialect that changes nothing here.
+  // Declares a key of HugeCTR that has no effect here.
   void accept(const char* key, const char* meaning);
-  // A key of other versions, which is refused with what to do instead.
+  // Refuses a key of another version of HugeCTR; the error says what to do `instead`.
   void unsupported(const char* key, const char* instead);
 
-  // The key is there, whatever its value; false on a block that describes.
+  // Returns whether the key is there, with any value; false if the block describes.
   [[nodiscard]] bool has(std::string_view key) const { return node_ && node_->find(key); }
-  // The node of a key that is there, else of the block. REQUIRES a block that reads.
+  // Returns the node of the key, or the block's if there is none. REQUIRES a block that reads.
   [[nodiscard]] const JsonNode& at(std::string_view key) const;
-  // Faults of keys; they do nothing on a block that describes.
+  // Report faults of keys; they do nothing on a block that describes.
   void refuse(std::string_view key, std::string_view message);     // at the key, else the block
   void expected(std::string_view key, std::string_view expected);  // "expected ..., found ..."
-  void missing(const char* key);                                   // a key that others make needed
+  void missing(const char* key);                                   // a key that other keys require
   // Reports missing and unknown keys now, for checks that would only repeat them. Call it after the
   // last declaration.
   void finish();

@@ -45,9 +45,11 @@ void declare_async_param(Block& s, AsyncParamConfig& param) {
                                               param.io_alignment, kMaxIoBlock));
           });
   s.boolean("shuffle", &param.shuffle, "Shuffles the order of batches in every epoch.");
-  s.boolean("multi_hot_reader", &param.multi_hot_reader,
-            "What later versions call several keys per slot; `nnz_per_slot` is what counts.",
-            otherwise("as `nnz_per_slot` says"));
+  s.boolean(
+      "multi_hot_reader", &param.multi_hot_reader,
+      "Later versions of HugeCTR set it for slots of several keys. `nnz_per_slot` decides here; "
+      "`false` is an error if it has such slots.",
+      otherwise("as `nnz_per_slot` says"));
   s.boolean("is_dense_float", &param.is_dense_float, "Dense features are float32.",
             otherwise("`true` for multi-hot data, else `false`"));
 }
@@ -113,14 +115,16 @@ void declare_number_kinds(Block& s, DataConfig& data) {
 }
 
 void declare_keys(Block& s, DataConfig& data) {
-  s.choice("key_policy", &data.key_policy.kind,
-           {{"error", KeyPolicy::kError},
-            {"clamp", KeyPolicy::kClamp},
-            {"oov", KeyPolicy::kOov},
-            {"hash", KeyPolicy::kHash}},
-           "Extension: what becomes of a key beyond its table: it is an error, the last row, or "
-           "`oov_key`. Of `Criteo` files: `hash`, which makes a key of the table from each token.",
-           otherwise("`\"error\"`; for `Criteo` `\"hash\"`"));
+  s.choice(
+      "key_policy", &data.key_policy.kind,
+      {{"error", KeyPolicy::kError},
+       {"clamp", KeyPolicy::kClamp},
+       {"oov", KeyPolicy::kOov},
+       {"hash", KeyPolicy::kHash}},
+      "Extension: what to do with a key outside of its table: stop with an error, `clamp` it to "
+      "the last row, or replace it by `oov_key` (`oov`). `hash`, the only policy of `Criteo` "
+      "files, hashes each token to a row of the table.",
+      otherwise("`\"error\"`; for `Criteo` `\"hash\"`"));
   const bool hashes = data.format->tokens;
   if (s.has("key_policy") && hashes != (data.key_policy.kind == KeyPolicy::kHash))
     s.expected("key_policy", hashes ? "\"hash\", as Criteo files have tokens"
@@ -131,8 +135,8 @@ void declare_keys(Block& s, DataConfig& data) {
   if (s.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
     s.refuse("oov_key", "key_policy \"oov\" is required with oov_key");
   s.choice("keys", &data.global_keys, {{"local", false}, {"global", true}},
-           "Extension: keys of Norm and Parquet files count per slot (`local`), or on over all "
-           "tables (`global`), as HugeCTR's do.");
+           "Extension: how Norm and Parquet files number keys: `local` from 0 in each slot, or "
+           "`global` as in HugeCTR, where a slot's keys begin after those of the slots before it.");
   if (data.global_keys && data.format->fixed_records)
     s.expected("keys", fmt::format("\"local\", as keys of {} files are local to their slot",
                                    data.format->name));
@@ -206,7 +210,7 @@ void declare_sources(Block& s, DataConfig& data) {
       "names, each once; each is scored before it is trained on (`progressive` in metrics). A "
       "file `_END` ends training. See `docs/day_after_day.md`.");
   s.choice("check", &data.checksums, {{"None", false}, {"Sum", true}},
-           "Whether Norm files carry checksums.",
+           "Checksums of Norm files: `Sum` if they have them, `None` if not.",
            {.required = s.node() && data.format->checksums, .otherwise = "required for `Norm`"});
   if (data.checksums && data.format->fixed_records)
     s.expected("check",
@@ -289,8 +293,9 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
   declare_keys(s, data);
   declare_columns(s, data);
   int64_t statistics = 20;
-  s.integer("num_iterations_statistics", &statistics, {.min = 1},
-            "Accepted, without effect: the key of the embedding layer counts.");
+  s.integer(
+      "num_iterations_statistics", &statistics, {.min = 1},
+      "Accepted, without effect: set it in the `sparse_embedding_hparam` of the embedding layer.");
 }
 
 }  // namespace hlite::config

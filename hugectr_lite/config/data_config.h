@@ -35,7 +35,7 @@ struct AsyncParamConfig {
   std::optional<bool> multi_hot_reader, is_dense_float;
 };
 
-// (ours) What becomes of a key outside of its table.
+// (ours) What to do with a key outside of its table.
 enum class KeyPolicy {
   kError,  // the data is refused
   kClamp,  // it becomes the table's last row

@@ -23,7 +23,7 @@ namespace hlite::optimizer {
 
 using config::LrSchedule;
 
-// sin(pi/2 x), x in [0, 1], by its series. CUDA's sin() keeps a stack for large arguments.
+// sin(pi/2 x), x in [0, 1], by its series. CUDA's sin() would need a stack, for large arguments.
 HLITE_HD inline double sine_of_quarters(double x) {
   constexpr double kHalfPi = 1.5707963267948966;
   const double angle = kHalfPi * x;

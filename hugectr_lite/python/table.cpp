@@ -20,7 +20,7 @@ using prep::TableColumn;
 
 namespace {
 
-constexpr size_t kWriteAtOnce = size_t{1} << 20;
+constexpr size_t kWriteBytes = size_t{1} << 20;  // of text, at least, in a write
 
 struct NamedKind {
   std::string_view name;
@@ -92,24 +92,24 @@ void Table::check_rows(int64_t rows) {
 
 void write_table(const std::string& path, const py::list& columns, const py::object& rows) {
   const Table table(columns);
-  const InputArray<int64_t> chosen(rows, "rows");
-  const py::gil_scoped_release others;
+  const InputArray<int64_t> row_numbers(rows, "rows");
+  const py::gil_scoped_release released;
   WriteFile file(path);
   std::string text;
   char digits[kNumberBytes];
-  const auto write = [&] {
+  const auto flush = [&] {
     file.write(std::as_bytes(std::span(text)));
     text.clear();
   };
-  for (const int64_t row : chosen.values()) {
+  for (const int64_t row : row_numbers.values()) {
     for (const TableColumn& column : table.columns()) {
       if (&column != &table.columns().front()) text += ',';
       prep::append_csv_field(column.field(row, digits), text);
     }
     text += '\n';
-    if (text.size() >= kWriteAtOnce) write();
+    if (text.size() >= kWriteBytes) flush();
   }
-  write();
+  flush();
   file.close();
 }
 

@@ -24,18 +24,18 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BATCH = 2048
-# Network, cards and largest table of criteo_synth, width of a row, iterations.
+# Config of the network, --cards and --cap of criteo_synth, values per row, iterations.
 SHAPES = {
     "kaggle": {"config": "kaggle_dlrm.json", "cards": "kaggle", "cap": None, "width": 16, "iterations": 3000},
     "mlperf": {"config": "mlperf_dgx_a100.json", "cards": "terabyte", "cap": 2_000_000, "width": 128, "iterations": 900},
     "dcnv2": {"config": "mlperf_dcnv2.json", "cards": "terabyte", "cap": 2_000_000, "width": 128, "iterations": 450},
 }
-# Bytes: map per row, line beyond its record, all rows in transit (docs/tables_beyond_memory.md).
-MAP, LINE, ON_THE_WAY = 4, 12, 26e6
+# Bytes of memory (docs/tables_beyond_memory.md): the map, per row of the table; overhead of a cached row; all rows in transit.
+MAP_BYTES, CACHE_LINE_BYTES, IN_TRANSIT_BYTES = 4, 12, 26e6
 
 
-def fio(folder, pattern, block, seconds=8):
-    """Bytes per second."""
+def measure_disk(folder, pattern, block, seconds=8):
+    """Runs fio; returns bytes per second."""
     out = subprocess.run(
         ["fio", "--name=rate", f"--directory={folder}", "--size=4g", f"--rw={pattern}", f"--bs={block}", "--direct=1",
          "--ioengine=libaio", "--iodepth=64", f"--runtime={seconds}", "--time_based", "--output-format=json"],
@@ -45,7 +45,7 @@ def fio(folder, pattern, block, seconds=8):
 
 
 def disk_rates(folder):
-    rates = {"read": fio(folder, "randread", "4k"), "write": fio(folder, "write", "1m")}
+    rates = {"read": measure_disk(folder, "randread", "4k"), "write": measure_disk(folder, "write", "1m")}
     for name in os.listdir(folder):
         if name.startswith("rate."):
             os.unlink(os.path.join(folder, name))
@@ -88,27 +88,28 @@ def make_config(a, name, shape):
     return path, sum(sizes)
 
 
-def moved(pid):
+def io_counters(pid):
+    """The counters of /proc/PID/io."""
     with open(f"/proc/{pid}/io") as f:
         return {k: int(v) for k, v in (line.split(": ") for line in f)}
 
 
 def train(a, config, memory):
-    """Milliseconds and bytes moved per iteration of the last third; shares of resident lookups."""
+    """Runs a training. Returns, for the last third: time and bytes moved per iteration, and percentages of resident lookups."""
     command = [os.path.join(a.bin, "train"), "--config", config, "--threads", str(a.threads), "--device", "cpu",
                "--metrics", "/dev/stdout"]
     if memory:
         command += ["--set", "solver.embedding_memory=" + json.dumps(memory)]
     with tempfile.TemporaryFile("w+") as err, \
             subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True) as run:
-        seen, layers = [], []
+        train_events, layers = [], []
         for line in run.stdout:
             try:
                 event = json.loads(line)
             except ValueError:
                 continue  # a progress line
             if event.get("event") == "train":
-                seen.append((event["iter"], event["samples_per_s"], moved(run.pid)))
+                train_events.append((event["iter"], event["samples_per_s"], io_counters(run.pid)))
             elif event.get("event") == "tables":
                 layers = event["layers"]
         run.wait()
@@ -116,7 +117,7 @@ def train(a, config, memory):
         text = err.read()
     if run.returncode != 0:
         sys.exit(text)
-    last = seen[len(seen) * 2 // 3:]
+    last = train_events[len(train_events) * 2 // 3:]
     iterations = last[-1][0] - last[0][0]
     def per_iteration(key):
         return (last[-1][2][key] - last[0][2][key]) / iterations
@@ -134,27 +135,27 @@ def measure(a, name, rates):
     shape = SHAPES[name]
     config, rows = make_config(a, name, shape)
     record = 4 * shape["width"]
-    kinds = {None: None}
+    memories = {None: None}  # solver.embedding_memory of each share; None trains in memory
     for share in a.resident:
-        memory = (rows * MAP + rows * share / 100 * (record + LINE) + ON_THE_WAY) / 1e9
-        kinds[share] = {"host_gb": round(memory, 6), "disk": a.disk}
-    runs = {kind: [] for kind in kinds}
+        memory = (rows * MAP_BYTES + rows * share / 100 * (record + CACHE_LINE_BYTES) + IN_TRANSIT_BYTES) / 1e9
+        memories[share] = {"host_gb": round(memory, 6), "disk": a.disk}
+    runs = {share: [] for share in memories}
     for _ in range(a.rounds):
-        for kind, memory in kinds.items():
-            runs[kind].append(train(a, config, memory))
+        for share, memory in memories.items():
+            runs[share].append(train(a, config, memory))
     results = []
     for share in a.resident:
-        ratios = [one["ms"] / base["ms"] for one, base in zip(runs[share], runs[None])]
+        ratios = [beyond["ms"] / inside["ms"] for beyond, inside in zip(runs[share], runs[None])]
         best = min(runs[share], key=lambda run: run["ms"])
         base = statistics.median(run["ms"] for run in runs[None])
-        moves = 1e3 * (best["read"] / rates["read"] + best["written"] / rates["write"])
+        transfer_ms = 1e3 * (best["read"] / rates["read"] + best["written"] / rates["write"])
         ms = statistics.median(run["ms"] for run in runs[share])
         results.append({"shape": name, "resident_rows": share, "rows": rows, "resident_lookups": best["resident"],
                         "expected_lookups": best["expected"],
                         "memory_ms": base, "ms": ms, "ratio": statistics.median(ratios), "ratios": ratios,
-                        "read_bytes": best["read"], "written_bytes": best["written"], "moves_ms": moves,
-                        "over_bound": ms / max(base, moves)})
-        print(f"{name}, {share} % of {rows} rows: {ms:.1f} ms, in memory {base:.1f}, bytes that move {moves:.1f} "
+                        "read_bytes": best["read"], "written_bytes": best["written"], "moves_ms": transfer_ms,
+                        "over_bound": ms / max(base, transfer_ms)})
+        print(f"{name}, {share} % of {rows} rows: {ms:.1f} ms, in memory {base:.1f}, transfer at the disk's rates {transfer_ms:.1f} "
               f"({best['read'] / 1e6:.2f} MB read, {best['written'] / 1e6:.2f} MB written); time over memory "
               f"{statistics.median(ratios):.3f} ({min(ratios):.3f}-{max(ratios):.3f}), over the bound "
               f"{results[-1]['over_bound']:.2f}; resident lookups {percent(best['resident'])}, expected "

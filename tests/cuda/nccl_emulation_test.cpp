@@ -1,5 +1,5 @@
-// The stand-in for NCCL among threads of one process: its collectives, and what it says of ranks
-// that do not agree. Among processes: nccl_processes_test.cpp.
+// The emulated NCCL between threads of one process: its collectives, and its errors for ranks that
+// disagree. nccl_processes_test.cpp tests it between processes.
 #include "tests/cuda/nccl_rank.h"
 #include "tests/support/catch.h"
 #include "tests/support/cuda_emulation/nccl_address.h"
@@ -17,7 +17,7 @@ std::string on_ranks(int ranks, const std::function<void(NcclRank&)>& body) {
   return on_ranks(id, ranks, 0, ranks, body);
 }
 
-TEST_CASE("the emulated NCCL moves and adds in every order") {
+TEST_CASE("emulated collectives give the same results in any order of the streams") {
   const EmulatedDevices machine(3);
   CHECK(on_ranks(3, check_collectives).empty());
   for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -68,7 +68,7 @@ TEST_CASE("a rank that leaves out a collective is a deadlock that names it") {
   check_contains(on_ranks(2,
                           [](NcclRank& r) {
                             r.all_reduce();
-                            r.stream.synchronize();  // both have come
+                            r.stream.synchronize();  // both ranks have made call 0
                             if (r.rank == 0) emulation::machine().stuck_ms = 300;
                             if (r.rank == 0) r.all_reduce();
                             r.stream.synchronize();
@@ -107,10 +107,10 @@ TEST_CASE("two communicators with work on one device at a time are an error") {
                  }),
                  {"communicators", "have work on device 0 at the same time"});
   for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
-  streams[0].synchronize();  // an abort lets it end
+  streams[0].synchronize();  // the abort released the waiting call
 }
 
-TEST_CASE("a planted fault shows, and an abort ends what waits") {
+TEST_CASE("a planted error is reported, a planted hang is not, and an abort ends both") {
   const EmulatedDevices machine(2);
   for (const bool error : {true, false}) {
     emulation::nccl_machine().fault = error ? "error:1:2" : "silent:1:2";
@@ -133,7 +133,7 @@ TEST_CASE("a planted fault shows, and an abort ends what waits") {
   emulation::nccl_machine().fault.clear();
 }
 
-TEST_CASE("a revoked communicator lets its work end, also in a graph, and takes no more") {
+TEST_CASE("a revoked communicator ends its pending calls, also in a graph, and refuses new ones") {
   const EmulatedDevices machine(1);
   const LateStreams order;
   ncclUniqueId id;
@@ -168,7 +168,7 @@ TEST_CASE("a revoked communicator lets its work end, also in a graph, and takes 
   for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
 }
 
-TEST_CASE("a communicator is finalized when its work has ended") {
+TEST_CASE("finalizing a communicator completes when its calls have ended") {
   const EmulatedDevices machine(2);
   const RandomStreams order(2);
   CHECK(on_ranks(2, [](NcclRank& r) {
@@ -199,7 +199,7 @@ TEST_CASE("sums of 16 bits are rounded once") {
         }) == "");
 }
 
-TEST_CASE("an initialisation that a rank misses ends, and says how many came") {
+TEST_CASE("an initialization that a rank misses fails with the number of ranks that joined") {
   const EmulatedDevices machine(1);
   const int limit = std::exchange(emulation::nccl_machine().init_ms, 20);
   ncclUniqueId id;
@@ -217,8 +217,7 @@ TEST_CASE("an initialisation that a rank misses ends, and says how many came") {
   CHECK(std::string(ncclGetLastError(nullptr)) == "it is no id of ncclGetUniqueId()");
 }
 
-TEST_CASE(
-    "NCCL_SOCKET_IFNAME chooses an interface by beginnings, whole names, or what to leave out") {
+TEST_CASE("NCCL_SOCKET_IFNAME chooses an interface by prefix, by whole name, or by exclusion") {
   const std::vector<emulation::NcclInterface> all = {
       {"eth0", 0x0200000a}, {"lo", 0x0100007f}, {"veth1", 0x0300000a}, {"veth10", 0x0400000a}};
   const auto chosen = [&](const char* choice) {

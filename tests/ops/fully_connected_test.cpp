@@ -19,8 +19,7 @@ TEMPLATE_TEST_CASE("fully connected layers agree with the definition", "[gpu]", 
   }
 }
 
-TEMPLATE_TEST_CASE("fully connected layers take views that are aligned to nothing", "[gpu]", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("fully connected ops accept unaligned views", "[gpu]", float, bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>(&kPlainProducts))
     for (const LayerShape& s : {LayerShape{67, 24, 40}, LayerShape{35, 16, 1}}) {
@@ -42,8 +41,8 @@ TEMPLATE_TEST_CASE("bias_relu_backward masks in place and sums the columns", "[g
   }
 }
 
-// sum(weight * y) of a small layer has the gradients that the ops give, by central differences of
-// the double-precision definition.
+// Central differences of the double-precision definition give the gradients of sum(weight * y) of a
+// small layer; the ops must agree with them.
 TEST_CASE("fully connected gradients agree with finite differences", "[gpu]") {
   const LayerShape s{9, 5, 7};
   const auto x = random_values(s.batch * s.in, 1), w = random_values(s.in * s.out, 2);
@@ -122,7 +121,7 @@ TEST_CASE("fully connected ops refuse what does not fit") {
   CHECK_THROWS_AS(ops::fully_connected_backward_weights(exec, x, y, x), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, x, y, five), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, y, y, three), Error);
-  // Masks and fp16 are a GPU's.
+  // The CPU has neither masks nor fp16.
   const Matrix<uint8_t> mask(bits.data(), 4, ops::relu_mask_bytes(5));
   CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, {}, true, y, mask), Error);
   CHECK_THROWS_AS((ops::fully_connected_backward_weights<fp16>(exec, {}, {}, {})), Error);

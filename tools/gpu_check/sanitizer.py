@@ -1,4 +1,4 @@
-"""compute-sanitizer over the tests of kernels, where this machine lets it work."""
+"""Runs the kernel tests under compute-sanitizer, if it works on this machine."""
 import glob
 import os
 import shutil
@@ -6,37 +6,37 @@ import shutil
 from checks import Failed, NotRun, last_lines
 from unit_tests import command, run_tests, test_files
 
-LIMIT = 240  # seconds for a file
-# Uses the device (memory, copies, a stream), and none of our kernels.
-TRIVIAL = "[gpu-probe]"
+LIMIT = 240  # seconds for a test file
+# A test that uses memory, copies and a stream of the device, but none of our kernels.
+PROBE = "[gpu-probe]"
 
 
-def find():
+def find_sanitizer():
     places = [shutil.which("compute-sanitizer")] + sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"))
     return next(filter(None, places), None)
 
 
-def works(session, tool):
-    """Raises NotRun where the sanitizer is missing or refused, by a sandbox for example."""
+def check_it_works(session, tool):
+    """Raises NotRun if the sanitizer is missing or cannot run, for example in a sandbox."""
     program = session.program("cuda_tests")
     if not tool:
         raise NotRun("compute-sanitizer is not here")
     try:
-        run_tests(session, [program, TRIVIAL], 60)
+        run_tests(session, [program, PROBE], 60)
     except Failed as why:
         raise NotRun(f"the GPU fails a trivial test without it: {why}") from why
     try:
-        sanitized(session, tool, "memcheck", [program, TRIVIAL], 60)
+        run_sanitized(session, tool, "memcheck", [program, PROBE], 60)
     except Failed as why:
-        said = [line.strip("= ") for line in last_lines(session.checks.log) if line.startswith("========= ")]
-        reason = next((line for line in said if "SUMMARY" not in line and line != "COMPUTE-SANITIZER"), "")
+        messages = [line.strip("= ") for line in last_lines(session.checks.log) if line.startswith("========= ")]
+        reason = next((line for line in messages if "SUMMARY" not in line and line != "COMPUTE-SANITIZER"), "")
         raise NotRun(f"compute-sanitizer does not work here: {why}; {reason}") from why
 
 
-def sanitized(session, tool, kind, test, limit):
-    """Raises Failed also where the sanitizer ends well without having run the program, as one was seen to do."""
+def run_sanitized(session, tool, kind, test, limit):
+    """Raises Failed also if the sanitizer exits with 0 but has not run the program; one version did that."""
     before = session.checks.logged("All tests passed")
-    # Some tests make calls that CUDA must refuse; that the program handles.
+    # Some tests make calls that CUDA refuses, and check the error.
     more = ["--report-api-errors", "no"] if kind == "memcheck" else []
     session.checks.program([tool, "--tool", kind, *more, "--error-exitcode", "9", *test], limit)
     if session.checks.logged("All tests passed") == before:
@@ -44,10 +44,10 @@ def sanitized(session, tool, kind, test, limit):
 
 
 def run(session):
-    checks, tool, files = session.checks, find(), []
+    checks, tool, files = session.checks, find_sanitizer(), []
 
     def probe():
-        works(session, tool)
+        check_it_works(session, tool)
         files.extend(test_files(session))
         return [f"{os.path.realpath(tool)}, {len(files)} files"]
 
@@ -59,4 +59,4 @@ def run(session):
         for name, program in files:
             test = command(session, name, program)
             checks.check(f"sanitizer-{kind}-{name}",
-                         lambda kind=kind, test=test: sanitized(session, tool, kind, test, LIMIT))
+                         lambda kind=kind, test=test: run_sanitized(session, tool, kind, test, LIMIT))

@@ -1,5 +1,5 @@
-// The plan of one of eight GPUs, as data: which steps lie side by side, and that they share
-// nothing.
+// Checks the plan of one of eight GPUs: which steps overlap, and that steps that overlap share no
+// buffer.
 #include <functional>
 #include <map>
 
@@ -27,10 +27,10 @@ CompiledRank eight_gpus_of_file(const char* path, const std::vector<std::string>
   return {config::load_train_config(path, all), &trainer::absent_gpu(), false};
 }
 
-// What is ordered when every lane runs its steps one after another.
-class Ordered {
+// The order of a plan's steps, given that every lane runs its steps one after the other.
+class StepOrder {
  public:
-  explicit Ordered(const Plan& plan) : plan_(plan) {
+  explicit StepOrder(const Plan& plan) : plan_(plan) {
     const auto steps = plan.steps();
     before_.assign(steps.size(), std::vector<bool>(steps.size(), false));
     std::map<Lane, size_t> last;
@@ -46,7 +46,7 @@ class Ordered {
       last[steps[b].lane] = b;
     }
   }
-  [[nodiscard]] bool side_by_side(const std::string& a, const std::string& b) const {
+  [[nodiscard]] bool overlap(const std::string& a, const std::string& b) const {
     const auto x = static_cast<size_t>(plan_.index_of(a)),
                y = static_cast<size_t>(plan_.index_of(b));
     return x != y && !before_[x][y] && !before_[y][x];
@@ -57,37 +57,38 @@ class Ordered {
   std::vector<std::vector<bool>> before_;
 };
 
-// Where the pairs' names differ from model to model.
+// Names of steps that differ between the models.
 struct Names {
   std::string embedding, bottom_forward, bottom_backward, top_forward;
 };
 const Names kSmall = {"emb", "b1.fprop", "b1.wgrad", "t1.fprop"};
 
 void check_overlaps(const Plan& plan, const Names& names, const std::string& sum) {
-  const Ordered ordered(plan);
+  const StepOrder order(plan);
   const auto overlaps = [&](const std::string& step, const std::string& other) {
     INFO(step << " overlaps " << other);
-    CHECK(ordered.side_by_side(names.embedding + step, other));
+    CHECK(order.overlap(names.embedding + step, other));
   };
   // Keys do not travel an iteration ahead: their exchange overlaps the bottom network.
   for (const char* forward : {".route", ".keys_exchange", ".gather", ".rows_exchange", ".pool"})
     overlaps(forward, names.bottom_forward);
-  CHECK(ordered.side_by_side("notice", names.bottom_forward));
+  CHECK(order.overlap("notice", names.bottom_forward));
   overlaps(".sort", names.top_forward);
   overlaps(".reduce", names.bottom_backward);
   overlaps(".grads_exchange", names.bottom_backward);
   overlaps(".update", sum);
   overlaps(".update", "dense_update");
-  // Independent of each other, and yet one after another: all exchanges of a GPU are on one lane,
-  // and that of row gradients, which is ready first, comes before the sum that the update is after.
+  // These are independent but do not overlap: all exchanges of a GPU are on one lane, where the one
+  // of row gradients comes first, then the sum of dense gradients, which dense_update waits for.
   const auto index = [&](const std::string& name) { return plan.index_of(name); };
   CHECK(plan.may_overlap(index(names.embedding + ".grads_exchange"), index("dense_update")));
-  CHECK(!ordered.side_by_side(names.embedding + ".grads_exchange", "dense_update"));
-  CHECK(!ordered.side_by_side(names.embedding + ".grads_exchange", sum));
-  CHECK(!ordered.side_by_side(sum, "dense_update"));
+  CHECK(!order.overlap(names.embedding + ".grads_exchange", "dense_update"));
+  CHECK(!order.overlap(names.embedding + ".grads_exchange", sum));
+  CHECK(!order.overlap(sum, "dense_update"));
 }
 
-// The next batch is copied to the other side of the inputs while an iteration runs.
+// Only steps of lane copy write inputs, because they fill the other set of input buffers while an
+// iteration runs.
 void check_copy_in(const Plan& plan) {
   const auto& buffers = plan.buffers();
   const auto is_input = [&](BufferId id) { return buffers.kind(id) == plan::BufferKind::kInput; };
@@ -117,8 +118,8 @@ const std::string kGrouped = "all_reduce={\"grouped\":true}",
 
 const std::vector<Variant>& variants() {
   static const std::vector<Variant> all = {
-      {"as it is", {}},
-      {"tables", {"layers.emb.type=LocalizedSlotSparseEmbeddingOneHot"}},
+      {"unchanged", {}},
+      {"whole tables", {"layers.emb.type=LocalizedSlotSparseEmbeddingOneHot"}},
       {"replicated, summed together", {kGrouped}, true},
       {"replicated, summed apart", {kApart}, true},
       {"narrow wire", {kApart, "solver.wire_precision=bf16"}, true},
@@ -136,7 +137,7 @@ const std::vector<Variant>& variants() {
 
 }  // namespace
 
-TEST_CASE("of eight GPUs' steps those that must lie side by side do, and none share a buffer") {
+TEST_CASE("on eight GPUs the expected steps overlap, and steps that overlap share no buffer") {
   for (const Variant& v : variants()) {
     INFO(v.name);
     const CompiledRank c = eight_gpus(small_config(), v.changes, v.replicated);
@@ -149,16 +150,15 @@ TEST_CASE("of eight GPUs' steps those that must lie side by side do, and none sh
     if (c.config->solver.gradient_clip_norm > 0) continue;  // the norm is that of all gradients
     check_overlaps(plan, kSmall, sharded ? "reduce_scatter" : "all_reduce");
     if (!v.replicated) continue;
-    const Ordered ordered(plan);
-    CHECK(ordered.side_by_side("emb.update_replicated", "dense_update"));
+    const StepOrder order(plan);
+    CHECK(order.overlap("emb.update_replicated", "dense_update"));
     if (c.config->all_reduce.grouped) continue;
-    CHECK(ordered.side_by_side("emb.replicated_gradients.all_reduce", "emb.update"));
-    if (!sharded)
-      CHECK(ordered.side_by_side("emb.replicated_gradients.all_reduce", "dense_update"));
+    CHECK(order.overlap("emb.replicated_gradients.all_reduce", "emb.update"));
+    if (!sharded) CHECK(order.overlap("emb.replicated_gradients.all_reduce", "dense_update"));
   }
 }
 
-TEST_CASE("the same of statistics over ranks, of DLRM-DCNv2 and of MLPerf's DLRM on eight GPUs") {
+TEST_CASE("steps also overlap with batch norm over ranks, in DLRM-DCNv2 and in MLPerf's DLRM") {
   const CompiledRank statistics = eight_gpus(small_config_with_batch_norm(), {}, true);
   CHECK(check_unordered(statistics.model->train_plan()) > 40);
   check_copy_in(statistics.model->train_plan());
@@ -177,25 +177,24 @@ TEST_CASE("the same of statistics over ranks, of DLRM-DCNv2 and of MLPerf's DLRM
   }
 }
 
-// What a step does not say it reads or writes is missing in a plan, and must be seen by a test that
-// knows: each is taken out in turn. Where nothing is seen, other ways order all that share a
-// buffer.
-TEST_CASE("a read or a write that a step does not say leaves steps unordered that share a buffer") {
+// Removes every declared read and write in turn. check_unordered() must then find a conflict, unless
+// other dependencies still order all steps that share the buffer.
+TEST_CASE("a step that does not declare a read or a write is found, as it overlaps another user") {
   const CompiledRank c = eight_gpus(small_config(), {kApart}, true);
   const Plan& whole = c.model->train_plan();
   const auto steps = whole.steps();
   const auto& buffers = whole.buffers();
   const auto races = [&](const Plan& plan) {
-    const Ordered ordered(plan);
+    const StepOrder order(plan);
     for (const Step& a : steps)
       for (const Step& b : steps)
         if ((share(buffers, a.writes, b.reads) || share(buffers, a.writes, b.writes)) &&
-            ordered.side_by_side(a.name, b.name))
+            order.overlap(a.name, b.name))
           return true;
     return false;
   };
   CHECK(!races(whole));
-  int seen = 0, implied = 0;
+  int found = 0, implied = 0;
   const auto try_without = [&](size_t missing, bool write, size_t at) {
     Plan plan(whole.buffers());
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -210,7 +209,7 @@ TEST_CASE("a read or a write that a step does not say leaves steps unordered tha
     try {
       plan.finalize();
     } catch (const Error&) {  // a later step reads what nothing has written
-      ++seen;
+      ++found;
       return;
     }
     INFO(steps[missing].name << (write ? " does not write " : " does not read ")
@@ -218,13 +217,13 @@ TEST_CASE("a read or a write that a step does not say leaves steps unordered tha
                                     (write ? steps[missing].writes : steps[missing].reads)[at]));
     const bool conflicts = !unordered(plan, steps).conflicts.empty();
     if (races(plan)) CHECK(conflicts);
-    ++(conflicts ? seen : implied);
+    ++(conflicts ? found : implied);
   };
   for (size_t i = 0; i < steps.size(); ++i) {
     for (size_t k = 0; k < steps[i].reads.size(); ++k) try_without(i, false, k);
     for (size_t k = 0; k < steps[i].writes.size(); ++k) try_without(i, true, k);
   }
-  CHECK(seen > 40);
+  CHECK(found > 40);
   CHECK(implied > 0);
 }
 
