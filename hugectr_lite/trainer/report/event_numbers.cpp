@@ -49,8 +49,7 @@ std::vector<NamedNumber> numbers_of(const embedding::VocabularyCounts& n) {
           {"displaced", number(n.displaced)}, {"refused", number(n.refused)}};
 }
 
-// "NDCG@10" -> "ndcg@10", "HitRate@5" -> "hit_rate@5"
-static std::string member_name(const std::string& metric) {
+std::string member_name(const std::string& metric) {
   std::string name;
   for (size_t i = 0; i < metric.size(); ++i) {
     const auto c = static_cast<unsigned char>(metric[i]);

@@ -26,6 +26,8 @@ std::vector<NamedNumber> numbers_of(const LayerTiers& tiers, const embedding::Ro
 // "rows" and "candidates" now; "inserted", "expired", "rare", "small", "displaced" and "refused"
 // since the run began
 std::vector<NamedNumber> numbers_of(const embedding::VocabularyCounts& counts);
+// The name of a metric's number: "NDCG@10" -> "ndcg@10", "HitRate@5" -> "hit_rate@5".
+std::string member_name(const std::string& metric);
 // "auc", "loss", the further metrics ("ndcg@10", "hit_rate@10"), "samples", "seconds"
 std::vector<NamedNumber> numbers_of(const EvalResult& result);
 // "auc", "loss", the further metrics, "samples"

@@ -151,17 +151,30 @@ Json HtmlReport::tiles() const {
 // The curves are of numbers().
 Json HtmlReport::charts() const {
   Json charts = {"div.charts"};
-  const auto add = [&](const char* title, bool zero, const Json& lines) {
+  const auto add = [&](const std::string& title, bool zero, const Json& lines) {
     charts.push_back(
         {"chart", {{"title", title}, {"x", "iteration"}, {"zero", zero}, {"lines", lines}}});
   };
-  const auto line = [](const char* name, const char* of, const char* y, int times = 1) {
+  const auto line = [](const std::string& name, const char* of, const std::string& y,
+                       int times = 1) {
     return Json{{"name", name}, {"of", of}, {"y", y}, {"times", times}};
   };
-  Json eval_loss = line("evaluation", "eval", "loss"), auc = line("AUC", "eval", "auc");
-  eval_loss["kind"] = auc["kind"] = "marks";
-  add("Loss", false, {line("training", "train", "loss"), eval_loss});
-  add("AUC", false, Json::array({auc}));
+  const auto evaluated = [&](const std::string& name, const std::string& y) {
+    Json marks = line(name, "eval", y);
+    marks["kind"] = "marks";
+    return marks;
+  };
+  add("Loss", false, {line("training", "train", "loss"), evaluated("evaluation", "loss")});
+  // Only metrics with values: MSELoss, for example, has an RMSE but no AUC.
+  const Json evals = numbers()["eval"];
+  const auto add_metric = [&](const std::string& name) {
+    const std::string y = member_name(name);
+    if (std::any_of(evals.begin(), evals.end(), [&](const Json& e) { return !e.at(y).is_null(); }))
+      add(name, false, Json::array({evaluated(name, y)}));
+  };
+  add_metric("AUC");
+  if (!evals_.empty())
+    for (const auto& [name, value] : evals_[0].result.more) add_metric(name);
   add("Throughput, samples/s", true, Json::array({line("samples/s", "train", "samples_per_s")}));
   add("Waiting for data, % of the time", true,
       Json::array({line("waiting, %", "train", "wait_share", 100)}));
@@ -169,7 +182,7 @@ Json HtmlReport::charts() const {
   return charts;
 }
 
-// A loss that rises while training goes on means that the model learns its samples by heart.
+// A loss that rises while training goes on means overfitting.
 Json HtmlReport::rising_loss() const {
   constexpr double kNoise = 1.01;
   if (evals_.empty()) return "";

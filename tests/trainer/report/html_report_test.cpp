@@ -92,6 +92,23 @@ TEST_CASE("the page has the metrics file's numbers") {
                   R"(["30","does not exist","0.6","0.5","0.4")"});
 }
 
+TEST_CASE("there is a chart for each metric that evaluations had") {
+  RecordedRun run;
+  const auto titles_begin = [&](const std::vector<std::string>& expected) {
+    const json charts = run.content()["body"][3];
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(charts[i + 1][1]["title"] == expected[i]);
+    CHECK(charts.size() == expected.size() + 3);
+  };
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 30});
+  titles_begin({"Loss", "AUC", "GAUC", "NDCG@3", "Throughput, samples/s"});
+  CHECK(run.content()["body"][3][4][1]["lines"][0]["y"] == "ndcg@3");
+  HtmlReport of_values(run.path, *run.config);
+  titles_begin({"Loss", "Throughput, samples/s"});
+  of_values.eval(10, EvalResult{.auc = {}, .loss = 0.5, .more = {{"RMSE", 0.7}}});
+  of_values.ended(EndEvent{.iter = 10});
+  titles_begin({"Loss", "RMSE", "Throughput, samples/s"});
+}
+
 TEST_CASE("a rising evaluation loss is marked, with where it was lowest") {
   RecordedRun run;
   const auto page_after = [&](int64_t iter, double loss) {

@@ -79,6 +79,10 @@ class PageTest(unittest.TestCase):
         self.assertLess(len(main), 40000)
         # The spike is the highest point: 6 % of the values' range below the top of 204 units from 14 on.
         self.assertIn(f",{14 + 204 * 3 / 56:.1f}", main)
+        # Pieces of three points, each of which begins with two that are missing.
+        numbers = {"train": [{"iter": i, "y": i if i % 3 == 2 else None} for i in range(1500)]}
+        main = self.drawing(["chart", {"title": "a", "x": "n", "lines": [{"of": "train", "y": "y"}]}], numbers=numbers)
+        self.assertEqual(re.search('<path[^>]* d="([^"]*)"', main)[1].count(","), 500)
         path = re.search('<path[^>]* d="([^"]*)"', self.chart({"points": [[0, 1], [1, None], [2, 3], [3, 4]]}))[1]
         self.assertRegex(path, r"^M[\d.,]+M[\d.,]+L[\d.,]+$")
         self.assertIn("nothing yet", self.chart({"points": []}))
