@@ -32,7 +32,7 @@ inline std::vector<std::vector<double>> read_csv(const std::string& path) {
   return rows;
 }
 
-inline constexpr const char* kFamilyRuns[] = {"wdl", "deepfm", "dcn", "dcnv2_multihot"};
+inline constexpr const char* kFamilyRuns[] = {"wdl", "deepfm", "dcn", "dcnv2_multihot", "mmoe"};
 
 using Tensors = std::map<std::string, std::vector<float>>;
 
@@ -123,6 +123,8 @@ inline void check_run(const std::string& name, int threads,
     const auto& got = evals[static_cast<int>(row[0])];
     CHECK(std::abs(got["auc"].get<double>() - row[1]) <= 1e-3);
     CHECK(got["loss"].get<double>() == Approx(row[2]).epsilon(5e-3));
+    for (size_t task = 0; 3 + task < row.size(); ++task)
+      CHECK(std::abs(got["tasks"][task]["auc"].get<double>() - row[3 + task]) <= 1e-3);
   }
 
   auto twenty = base;

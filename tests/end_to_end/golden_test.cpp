@@ -11,7 +11,7 @@ TEST_CASE("the golden run dlrm_fused is reproduced, 2 threads") { check_run("dlr
 TEST_CASE("the golden run dlrm_plain is reproduced, 1 thread") { check_run("dlrm_plain", 1); }
 TEST_CASE("the golden run dlrm_plain is reproduced, 2 threads") { check_run("dlrm_plain", 2); }
 
-// Wide & Deep, DeepFM, DCN, DLRM-DCNv2.
+// Wide & Deep, DeepFM, DCN, DLRM-DCNv2, MMoE.
 TEST_CASE("the golden runs of the wider family are reproduced on one rank", "[no-tsan]") {
   for (const char* name : kFamilyRuns)
     for (const int threads : {1, 2}) check_run(name, threads);
