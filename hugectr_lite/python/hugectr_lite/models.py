@@ -9,6 +9,7 @@ import json
 import os
 
 from . import _native
+from .history_models import bst, din
 
 
 def _function(model):
@@ -38,4 +39,4 @@ def _function(model):
 
 
 dlrm, dcnv2, deepfm, wdl, dcn = map(_function, ("dlrm", "dcnv2", "deepfm", "wdl", "dcn"))
-__all__ = _native.first_config_models()
+__all__ = [*_native.first_config_models(), "din", "bst"]

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""hl.models.din and bst: layers that fit together, sizes that histories.json says."""
+import json
+import os
+import tempfile
+import unittest
+
+import hugectr_lite as hl
+
+FACTS = {"format": "Parquet", "train": {"source": "train.parquet", "samples": 60000, "label_mean": 0.25},
+         "val": {"source": "val.parquet", "samples": 5000}, "test": {"source": "test.parquet", "samples": 5000}, "max_len": 16,
+         "columns": {"labels": ["label"], "cats": ["user", "item", "cate", "item_history", "cate_history"]},
+         "rows": {"user": 300, "item": 500, "cate": 20}}
+
+
+def names(value):
+    return [value] if isinstance(value, str) else value
+
+
+class HistoryModelsTest(unittest.TestCase):
+    def of_type(self, config, kind):
+        return [layer for layer in config["layers"] if layer["type"] == kind]
+
+    def test_every_tensor_is_made_once_before_it_is_read(self):
+        for build, options in ((hl.models.din, {}), (hl.models.din, {"softmax": False, "attention": (), "dropout": 0}),
+                               (hl.models.bst, {}), (hl.models.bst, {"blocks": 3, "hidden": (), "heads": 1})):
+            with self.subTest(build.__name__, **options):
+                config = build(FACTS, **options)
+                data = config["layers"][0]
+                made = [data["label"]["top"], data["dense"]["top"], data["sparse"][2]["lengths"], *(s["top"] for s in data["sparse"])]
+                read = set()
+                for layer in config["layers"][1:]:
+                    read |= set(names(layer["bottom"]))
+                    self.assertLessEqual(set(names(layer["bottom"])), set(made), layer)
+                    made += names(layer["top"])
+                self.assertEqual(len(set(made)), len(made))
+                self.assertEqual(set(made) - read, {"dense", "loss"})
+                json.dumps(config)
+
+    def test_a_target_and_its_history_share_tables(self):
+        for build in (hl.models.din, hl.models.bst):
+            config = build(FACTS, width=8)
+            user, items = self.of_type(config, "HybridSparseEmbedding")
+            self.assertEqual(user["sparse_embedding_hparam"]["slot_size_array"], [300])
+            hparam = items["sparse_embedding_hparam"]
+            self.assertEqual((items["bottom"], hparam["slot_size_array"], hparam["slot_tables"], hparam["combiner"]),
+                             (["target", "history"], [500, 20, 500, 20], [0, 1, 0, 1], "concat"))
+            self.assertEqual(config["layers"][0]["sparse"][2], {"top": "history", "slot_num": 2, "max_len": 16, "lengths": "history_len"})
+            self.assertEqual((config["optimizer"]["update_type"], hparam["regularizer"]), ("Global", "L2"))
+            self.assertEqual(config["layers"][-1]["base_score"], 0.25)
+            many = build({**FACTS, "rows": {"user": 10**8, "item": 500, "cate": 20}})
+            self.assertEqual(many["optimizer"]["update_type"], "Local")
+            self.assertNotIn("regularizer", self.of_type(many, "HybridSparseEmbedding")[1]["sparse_embedding_hparam"])
+
+    def test_lengths_are_those_of_the_data(self):
+        config = hl.models.din(FACTS, width=8)
+        self.assertEqual([layer["scale_param"]["factor"] for layer in self.of_type(config, "Scale")], [16])
+        self.assertEqual([layer["max_sequence_len_to"] for layer in self.of_type(config, "SequenceMask")], [16])
+        self.assertFalse(self.of_type(config, "InnerProduct")[2]["fc_param"]["use_bias"])
+        plain = hl.models.din(FACTS, softmax=False)
+        self.assertEqual(self.of_type(plain, "Softmax"), [])
+        self.assertTrue(self.of_type(plain, "InnerProduct")[2]["fc_param"]["use_bias"])
+        mask = self.of_type(hl.models.bst(FACTS), "SequenceMask")[0]
+        self.assertEqual((mask["max_sequence_len_from"], mask["max_sequence_len_to"]), (17, 17))  # the target behind them
+        with self.assertRaisesRegex(ValueError, "bst: expected heads that divide 32, the width of an event, found 3"):
+            hl.models.bst(FACTS, heads=3)
+
+    def test_facts_come_from_a_folder_or_a_dict(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "histories.json"), "w", encoding="utf-8") as file:
+                json.dump(FACTS, file)
+            data = hl.models.din(folder)["layers"][0]
+            self.assertEqual([data[key] for key in ("source", "eval_source", "test_source")],
+                             [os.path.join(folder, f"{part}.parquet") for part in ("train", "val", "test")])
+        self.assertEqual(hl.models.din(FACTS)["layers"][0]["source"], "train.parquet")
+        with self.assertRaisesRegex(TypeError, "din: expected rows of histories.json, found format, train, "):
+            hl.models.din({key: value for key, value in FACTS.items() if key != "rows"})
+
+    def test_norm_files_have_no_columns_by_name(self):
+        facts = {**FACTS, "format": "Norm", "check": "Sum", "train": {"source": "train.txt", "samples": 2_000_000}}
+        del facts["val"]
+        config = hl.models.din(facts)
+        self.assertNotIn("columns", config["layers"][0])
+        self.assertEqual(config["layers"][0]["check"], "Sum")
+        self.assertEqual((config["solver"]["batchsize"], config["solver"]["num_epochs"]), (4096, 5))
+        self.assertNotIn("early_stop", config["solver"])
+
+
+if __name__ == "__main__":
+    unittest.main()
