@@ -17,10 +17,15 @@ inline std::string fc(const std::string& bottom, const std::string& top, int out
 inline const std::string kLoss =
     R"({"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"})";
 
-// Inputs: label [B,1], dense [B,5] (no gradient), emb [B,3,4] (gradient wanted).
+// Inputs: label [B,1], dense [B,5] (no gradient), emb [B,3,4] (gradient wanted); where the layers
+// name them, the histories history [B,5,4] of lengths history_len, and recent [B,3,4] of recent_len
+// (gradients wanted).
 inline NetworkFixture make(const std::string& layers, const std::string& loss = kLoss) {
-  return NetworkFixture(layers + "," + loss,
-                        {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, kBatch);
+  std::vector<NetworkFixture::Input> inputs = {
+      {"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}};
+  if (layers.find("\"history\"") != std::string::npos) add_history(inputs, "history", {5, 4});
+  if (layers.find("\"recent\"") != std::string::npos) add_history(inputs, "recent", {3, 4});
+  return NetworkFixture(layers + "," + loss, inputs, kBatch);
 }
 
 // All gradients against finite differences of `loss_of`, the mean loss in double.

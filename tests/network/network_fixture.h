@@ -1,6 +1,7 @@
 // Builds a network from JSON text and runs it on given inputs.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,7 +31,8 @@ class NetworkFixture {
     [[nodiscard]] int64_t row() const { return network::elements(dims) + (has_weight ? 1 : 0); }
   };
 
-  // `layers`: the elements of a JSON list. Input 0 holds labels, 0 or 1; the others random numbers.
+  // `layers`: the elements of a JSON list. Input 0 holds labels, 0 or 1; lengths hold all that a
+  // history may have, from 0; the others random numbers, and zeros after a history's valid rows.
   // `pad_inputs`: NetworkSetup's.
   NetworkFixture(const std::string& layers, std::vector<Input> inputs, int64_t batch,
                  int threads = 2, bool pad_inputs = false)
@@ -78,6 +80,8 @@ class NetworkFixture {
           buffers_.data<float>(p.buffers.value)[j] = j % 2 == 0 ? 3.0f : -3.0f;
     for (size_t i = 0; i < inputs_.size(); ++i) fill_random(input(i), 20 + i);
     for (size_t i = 0; i < input(0).size(); ++i) input(0)[i] = i % 3 == 0 ? 1.0f : 0.0f;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (!inputs_[i].dims.lengths.empty() && !inputs_[i].dims.is_lengths) fill_history(i);
     *buffers_.data<int64_t>(step_) = 3;
   }
 
@@ -155,6 +159,23 @@ class NetworkFixture {
     return (up - down) / step;
   }
 
+  void fill_history(size_t i) {
+    const network::Dims& dims = inputs_[i].dims;
+    const auto of = static_cast<size_t>(
+        std::find_if(inputs_.begin(), inputs_.end(),
+                     [&](const Input& input) { return input.name == dims.lengths; }) -
+        inputs_.begin());
+    const int64_t row = inputs_[i].row();
+    for (int64_t sample = 0; sample < batch_; ++sample) {
+      const int64_t length = (sample + static_cast<int64_t>(i)) % (dims[0] + 1);
+      input(of)[static_cast<size_t>(sample)] = static_cast<float>(length);
+      const int64_t valid = length * row / dims[0];
+      std::ranges::fill(input(i).subspan(static_cast<size_t>(sample * row + valid),
+                                         static_cast<size_t>(row - valid)),
+                        0.0f);
+    }
+  }
+
   void run(const plan::Plan& p) {
     plan::run_in_order(
         p, {.exec = {.device = Device::kCpu, .pool = &pool_}, .batch = batch_, .input = {}});
@@ -170,6 +191,14 @@ class NetworkFixture {
   std::vector<plan::BufferId> input_ids_;
   std::unique_ptr<plan::Plan> train_, eval_;
 };
+
+// The history `name` and its lengths, <name>_len.
+inline void add_history(std::vector<NetworkFixture::Input>& inputs, const std::string& name,
+                        network::Dims dims) {
+  dims.lengths = name + "_len";
+  inputs.push_back({name, dims, true});
+  inputs.push_back({dims.lengths, network::lengths_dims(dims.lengths)});
+}
 
 // Mean binary cross-entropy in double, from the logits.
 inline double bce_of(NetworkFixture& f, std::span<const float> labels) {

@@ -9,7 +9,8 @@
 
 namespace hlite::test {
 
-// Inputs: label [B,1], dense [B,5], emb [B,3,4]. A network is kBottom, which makes x [B,4] of
+// Inputs: label [B,1], dense [B,5], emb [B,3,4]; history [B,5,4] of lengths history_len, and recent
+// [B,5,4] of recent_len. A network is kBottom, which makes x [B,4] of
 // dense, kInteraction, h of x and emb, and kTail, the loss of h, with what is wrong in place of
 // one.
 inline const std::string kBottom =
@@ -22,7 +23,11 @@ inline const std::string kTail =
 
 inline std::string refused(const std::string& layers) {
   try {
-    NetworkFixture f(layers, {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+    std::vector<NetworkFixture::Input> inputs = {
+        {"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}};
+    add_history(inputs, "history", {5, 4});
+    add_history(inputs, "recent", {5, 4});
+    NetworkFixture f(layers, inputs, 2);
   } catch (const ConfigError& e) {
     return e.what();
   }
