@@ -20,12 +20,13 @@ inline const std::string kLoss =
 // Inputs: label [B,1], dense [B,5] (no gradient), emb [B,3,4] (gradient wanted); where the layers
 // name them, the histories history [B,5,4] of lengths history_len, and recent [B,3,4] of recent_len
 // (gradients wanted).
-inline NetworkFixture make(const std::string& layers, const std::string& loss = kLoss) {
+inline NetworkFixture make(const std::string& layers, const std::string& loss = kLoss,
+                           FloatType type = FloatType::kFloat, const Exec* device = nullptr) {
   std::vector<NetworkFixture::Input> inputs = {
       {"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}};
   if (layers.find("\"history\"") != std::string::npos) add_history(inputs, "history", {5, 4});
   if (layers.find("\"recent\"") != std::string::npos) add_history(inputs, "recent", {3, 4});
-  return NetworkFixture(layers + "," + loss, inputs, kBatch);
+  return NetworkFixture(layers + "," + loss, inputs, kBatch, 2, false, type, device);
 }
 
 // All gradients against finite differences of `loss_of`, the mean loss in double.

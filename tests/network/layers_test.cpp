@@ -1,10 +1,11 @@
-// Every layer of the registry: gradients by finite differences, and the same bits again. Values:
-// layers/.
+// Every layer of the registry: gradients by finite differences, the same bits again, and nearly the
+// same in 16 bits and on a GPU. Values: layers/.
 #include <algorithm>
 #include <set>
 
 #include "hugectr_lite/network/layer_registry.h"
 #include "tests/network/layer_case.h"
+#include "tests/support/op_device.h"
 
 namespace hlite::test {
 namespace {
@@ -225,6 +226,40 @@ TEST_CASE("results do not depend on scheduling, and repeat") {
     const auto ga = a.floats(a.net().gradient_buffer()), gb = b.floats(b.net().gradient_buffer());
     CHECK(std::equal(ga.begin(), ga.end(), gb.begin(), gb.end()));
   }
+}
+
+using Gradients = std::map<std::string, std::vector<float>>;
+// The distance of all gradients, relative to the length of `want`: where an activation is saturated
+// the small ones are rounding alone.
+static double distance(const Gradients& got, const Gradients& want) {
+  double off = 0, length = 0;
+  for (const auto& [name, values] : want)
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double g = got.at(name)[i], w = values[i];
+      off += (g - w) * (g - w);
+      length += w * w;
+    }
+  return std::sqrt(off / length);
+}
+
+TEMPLATE_TEST_CASE("every layer in 16 bits and on a GPU comes near its floats", "[gpu]", float,
+                   bf16, fp16) {
+  const auto type = std::is_same_v<TestType, float>  ? FloatType::kFloat
+                    : std::is_same_v<TestType, bf16> ? FloatType::kBf16
+                                                     : FloatType::kFp16;
+  const MatmulOptions products;
+  for (const OpDevice& on : op_devices<TestType>(&products))
+    for (const Case& c : cases()) {
+      INFO(on.name() << ", " << c.type);
+      auto want = make(c.layers, c.loss), got = make(c.layers, c.loss, type, &on.exec());
+      want.train();
+      got.train();
+      // In bf16 a ReLU may switch.
+      const double rounding = 1e-5 + (type == FloatType::kBf16 ? 96 : 16) * kRounding<TestType>;
+      CHECK(std::abs(static_cast<double>(got.loss()) - static_cast<double>(want.loss())) <=
+            rounding * static_cast<double>(want.loss()));
+      CHECK(distance(got.gradients(), want.gradients()) <= rounding);
+    }
 }
 
 }  // namespace hlite::test

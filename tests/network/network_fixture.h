@@ -33,13 +33,17 @@ class NetworkFixture {
 
   // `layers`: the elements of a JSON list. Input 0 holds labels, 0 or 1; lengths hold all that a
   // history may have, from 0; the others random numbers, and zeros after a history's valid rows.
-  // `pad_inputs`: NetworkSetup's.
+  // `pad_inputs`, `type`: NetworkSetup's. `device`: a GPU in place of CPU threads; its buffers are
+  // not for input(), floats() and tensor().
   NetworkFixture(const std::string& layers, std::vector<Input> inputs, int64_t batch,
-                 int threads = 2, bool pad_inputs = false)
+                 int threads = 2, bool pad_inputs = false, FloatType type = FloatType::kFloat,
+                 const Exec* device = nullptr)
       : batch_(batch),
         inputs_(std::move(inputs)),
         root_(config::JsonNode::parse(R"({"layers":[)" + layers + "]}", "test.json")),
-        pool_(threads) {
+        type_(type),
+        pool_(threads),
+        exec_(device ? *device : Exec{.device = Device::kCpu, .pool = &pool_}) {
     std::vector<const config::JsonNode*> nodes;
     for (const auto& node : root_.find("layers")->elements()) nodes.push_back(&node);
     std::vector<network::NetworkInput> network_inputs;
@@ -47,17 +51,19 @@ class NetworkFixture {
       network_inputs.push_back({.name = i.name,
                                 .dims = i.dims,
                                 .needs_grad = i.needs_grad,
+                                .type = type_of(i),
                                 .is_label = &i == inputs_.data(),
                                 .has_weight = i.has_weight});
     network_ = std::make_unique<network::Network>(nodes, true, network_inputs);
     step_ = buffers_.add("step", plan::BufferKind::kState, sizeof(int64_t));
     for (const Input& i : inputs_)
-      input_ids_.push_back(
-          buffers_.add(i.name, plan::BufferKind::kInput, batch * i.row() * int64_t{sizeof(float)}));
+      input_ids_.push_back(buffers_.add(i.name, plan::BufferKind::kInput,
+                                        batch * i.row() * float_type_bytes(type_of(i))));
     network_->declare(buffers_, {.max_batch = batch,
                                  .inputs = input_ids_,
                                  .step = step_,
                                  .seed = 11,
+                                 .type = type,
                                  .pad_inputs = pad_inputs});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);
@@ -68,21 +74,13 @@ class NetworkFixture {
     train_->finalize();
     network_->emit_forward(*eval_, network::Phase::kEval);
     eval_->finalize();
-    buffers_.allocate();
-    for (const auto& p : network_->parameters())
-      fill_random(
-          {buffers_.data<float>(p.buffers.value), static_cast<size_t>(network::elements(p.dims))},
-          random::stream_of(p.name), -0.5f, 0.5f);
-    // Biases of +-3 keep most ReLUs well on one side of zero, where differences can be trusted.
-    for (const auto& p : network_->parameters())
-      if (p.name.ends_with(".bias") && p.dims[0] > 1)
-        for (int64_t j = 0; j < p.dims[0]; ++j)
-          buffers_.data<float>(p.buffers.value)[j] = j % 2 == 0 ? 3.0f : -3.0f;
-    for (size_t i = 0; i < inputs_.size(); ++i) fill_random(input(i), 20 + i);
-    for (size_t i = 0; i < input(0).size(); ++i) input(0)[i] = i % 3 == 0 ? 1.0f : 0.0f;
-    for (size_t i = 0; i < inputs_.size(); ++i)
-      if (!inputs_[i].dims.lengths.empty() && !inputs_[i].dims.is_lengths) fill_history(i);
-    *buffers_.data<int64_t>(step_) = 3;
+    if (exec_.on_gpu())
+      buffers_.allocate(*exec_.cuda);
+    else
+      buffers_.allocate();
+    fill_parameters();
+    fill_inputs();
+    buffers_.set_value(step_, int64_t{3});
   }
 
   [[nodiscard]] network::Network& net() { return *network_; }
@@ -99,33 +97,37 @@ class NetworkFixture {
     FAIL("no tensor " << name);
     return {};
   }
+  // The gradients of parameters and of the inputs that have one, by name, wherever they are.
+  [[nodiscard]] std::map<std::string, std::vector<float>> gradients() {
+    std::map<std::string, std::vector<float>> all;
+    for (const auto& p : network_->parameters())
+      all[p.name] = read(p.buffers.grad, network::elements(p.dims), FloatType::kFloat);
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].needs_grad)
+        all[inputs_[i].name] = read(network_->input_grad(i), batch_ * inputs_[i].row(), type_);
+    return all;
+  }
   void train() { run(*train_); }
   void evaluate() { run(*eval_); }
-  [[nodiscard]] float loss() { return *buffers_.data<float>(network_->loss()); }
+  [[nodiscard]] float loss() { return buffers_.value<float>(network_->loss()); }
 
   // Compares the gradient of every parameter and of every input that has one with central
   // differences of the mean loss. `loss_of` recomputes the loss in double from the logits.
   template <typename LossOf>
   void check_gradients(LossOf&& loss_of, float epsilon, Tolerance tolerance) {
     train();
-    std::map<std::string, std::vector<float>> gradients;
+    auto want = gradients();
     std::vector<std::pair<std::string, std::span<float>>> values;
     for (const auto& p : network_->parameters()) {
       const auto n = static_cast<size_t>(network::elements(p.dims));
       values.emplace_back(p.name, std::span<float>(buffers_.data<float>(p.buffers.value), n));
-      const float* g = buffers_.data<float>(p.buffers.grad);
-      gradients[p.name].assign(g, g + n);
     }
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!inputs_[i].needs_grad) continue;
-      values.emplace_back(inputs_[i].name, input(i));
-      const auto g = floats(network_->input_grad(i));
-      gradients[inputs_[i].name].assign(g.begin(), g.end());
-    }
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].needs_grad) values.emplace_back(inputs_[i].name, input(i));
     size_t elements = 0, kinks = 0;
     for (auto& [name, value] : values) {
       for (size_t i = 0; i < value.size(); ++i, ++elements) {
-        const double got = gradients[name][i];
+        const double got = want[name][i];
         const auto off = [&](double numeric) {
           return std::abs(got - numeric) - tolerance.absolute -
                  tolerance.relative * std::abs(numeric);
@@ -159,32 +161,73 @@ class NetworkFixture {
     return (up - down) / step;
   }
 
-  void fill_history(size_t i) {
-    const network::Dims& dims = inputs_[i].dims;
-    const auto of = static_cast<size_t>(
-        std::find_if(inputs_.begin(), inputs_.end(),
-                     [&](const Input& input) { return input.name == dims.lengths; }) -
-        inputs_.begin());
-    const int64_t row = inputs_[i].row();
-    for (int64_t sample = 0; sample < batch_; ++sample) {
-      const int64_t length = (sample + static_cast<int64_t>(i)) % (dims[0] + 1);
-      input(of)[static_cast<size_t>(sample)] = static_cast<float>(length);
-      const int64_t valid = length * row / dims[0];
-      std::ranges::fill(input(i).subspan(static_cast<size_t>(sample * row + valid),
-                                         static_cast<size_t>(row - valid)),
-                        0.0f);
+  [[nodiscard]] std::vector<float> read(plan::BufferId id, int64_t n, FloatType type) {
+    std::vector<float> values;
+    with_float_type(type, [&]<typename T>() {
+      std::vector<T> of(static_cast<size_t>(n));
+      buffers_.read(id, 0, std::span<T>(of));
+      for (const T x : of) values.push_back(to_float(x));
+    });
+    return values;
+  }
+  void write(plan::BufferId id, const std::vector<float>& values, FloatType type) {
+    with_float_type(type, [&]<typename T>() {
+      std::vector<T> as;
+      for (const float x : values) as.push_back(from_float<T>(x));
+      buffers_.write(id, 0, std::span<const T>(as));
+    });
+  }
+
+  // Vectors of embeddings are of the network's type, other inputs floats.
+  [[nodiscard]] FloatType type_of(const Input& input) const {
+    return input.needs_grad ? type_ : FloatType::kFloat;
+  }
+
+  void fill_parameters() {
+    for (const auto& p : network_->parameters()) {
+      std::vector<float> values(static_cast<size_t>(network::elements(p.dims)));
+      fill_random(values, random::stream_of(p.name), -0.5f, 0.5f);
+      // Biases of +-3 keep most ReLUs well on one side of zero, where differences can be trusted.
+      if (p.name.ends_with(".bias") && p.dims[0] > 1)
+        for (size_t j = 0; j < values.size(); ++j) values[j] = j % 2 == 0 ? 3.0f : -3.0f;
+      write(p.buffers.value, values, FloatType::kFloat);
+      if (type_ != FloatType::kFloat) write(p.buffers.working, values, type_);
     }
   }
 
+  void fill_inputs() {
+    std::map<std::string, std::vector<float>> values;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      std::vector<float>& of = values[inputs_[i].name];
+      of.resize(static_cast<size_t>(batch_ * inputs_[i].row()));
+      fill_random(of, 20 + i);
+      if (i == 0)
+        for (size_t j = 0; j < of.size(); ++j) of[j] = j % 3 == 0 ? 1.0f : 0.0f;
+    }
+    for (const Input& input : inputs_) {
+      const network::Dims& dims = input.dims;
+      if (dims.lengths.empty() || dims.is_lengths) continue;
+      for (int64_t sample = 0; sample < batch_; ++sample) {
+        const int64_t length = (sample + std::ssize(input.name)) % (dims[0] + 1);
+        values[dims.lengths][static_cast<size_t>(sample)] = static_cast<float>(length);
+        std::fill_n(values[input.name].begin() + (sample * dims[0] + length) * dims[1],
+                    (dims[0] - length) * dims[1], 0.0f);
+      }
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      write(input_ids_[i], values[inputs_[i].name], type_of(inputs_[i]));
+  }
+
   void run(const plan::Plan& p) {
-    plan::run_in_order(
-        p, {.exec = {.device = Device::kCpu, .pool = &pool_}, .batch = batch_, .input = {}});
+    plan::run_in_order(p, {.exec = exec_, .batch = batch_, .input = {}});
   }
 
   int64_t batch_;
   std::vector<Input> inputs_;
   config::JsonNode root_;
+  FloatType type_;
   ThreadPool pool_;
+  Exec exec_;
   std::unique_ptr<network::Network> network_;
   plan::Buffers buffers_;
   plan::BufferId step_;
