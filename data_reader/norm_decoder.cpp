@@ -34,7 +34,19 @@ NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64
       labels_(LabelRule::from(config)),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
+      histories_(layout_),
       sink_(&sink) {}
+
+NormFiles::Record NormDecoder::next(NormFiles& files) const {
+  int64_t most = record_.max_bytes();
+  for (;;) {
+    const NormFiles::Record record = files.next(most);
+    const int64_t needed = record_.bytes_needed(record.bytes);
+    // With fewer bytes than it was asked for, the file has no more.
+    if (needed <= most || std::ssize(record.bytes) < most) return record;
+    most = needed;
+  }
+}
 
 int64_t NormDecoder::decode(std::span<const std::byte> bytes, const RecordPlace& place,
                             HostBatch& batch, int64_t row) const {
@@ -51,12 +63,22 @@ template <typename Key>
 int64_t NormDecoder::decode_as(std::span<const std::byte> bytes, const RecordPlace& place,
                                HostBatch& batch, int64_t row) const {
   uint32_t* column = batch.keys.row(row);
-  int64_t c = 0;
+  int64_t c = 0, first_count = 0;
   return record_.read(
       bytes, place, [&](const std::byte* floats) { copy_floats(floats, place, batch, row); },
       [&](int64_t s, int64_t count, const std::byte* keys) {
+        if (const int64_t partner = histories_.partner(s); partner == s)
+          first_count = count;
+        else if (count != first_count)
+          raise<DataError>("{}, {}", text_of(place),
+                           HistoryCheck::uneven(fmt::format("slot {}", partner), first_count,
+                                                fmt::format("slot {}", s), count));
+        const int64_t hotness = layout_.hotness[static_cast<size_t>(s)], next = c + hotness;
+        if (count > hotness) {  // a history: the last ones
+          keys += (count - hotness) * static_cast<int64_t>(sizeof(Key));
+          count = hotness;
+        }
         const int64_t end = c + count;
-        const int64_t next = c + layout_.hotness[static_cast<size_t>(s)];
         for (; c < end; ++c, keys += sizeof(Key)) {
           const Key found = load<Key>(keys);
           const uint64_t key = key_check_.local_key(c, static_cast<uint64_t>(found));
@@ -115,7 +137,7 @@ bool NormStream::seek(int64_t sample, const std::atomic<bool>* stop) {
   files_.approach(sample);
   while (position() < sample) {
     if (stop != nullptr && *stop) return false;
-    const NormFiles::Record record = files_.next(decoder_.max_record_bytes());
+    const NormFiles::Record record = decoder_.next(files_);
     files_.passed(decoder_.skip(record.bytes, record.place));
   }
   return true;
@@ -125,7 +147,7 @@ void NormStream::decode(int64_t count, HostBatch& batch, int64_t row) {
   HLITE_CHECK(count <= samples() - position(), "{} samples from {} on, of {}", count, position(),
               samples());
   for (int64_t i = 0; i < count; ++i) {
-    const NormFiles::Record record = files_.next(decoder_.max_record_bytes());
+    const NormFiles::Record record = decoder_.next(files_);
     files_.passed(decoder_.decode(record.bytes, record.place, batch, row + i));
   }
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data_reader/batch_source.h"
+#include "data_reader/history_check.h"
 #include "data_reader/key_check.h"
 #include "data_reader/label_rule.h"
 #include "data_reader/norm_files.h"
@@ -25,13 +26,15 @@ class NormDecoder {
   NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
               IssueSink& sink = refusing_sink());
 
-  // Bytes of a record with as many keys as the config allows.
+  // Bytes of a record with as many keys as the config keeps.
   [[nodiscard]] int64_t max_record_bytes() const { return record_.max_bytes(); }
+  // The next record of `files`, with all of its bytes if it is whole.
+  [[nodiscard]] NormFiles::Record next(NormFiles& files) const;
 
-  // Decodes the record at the front of `bytes`, which are max_record_bytes() or all that the file
-  // still has, into a row of the batch; slots' columns without a key, or with one that the sink
+  // Decodes the record at the front of `bytes`, which are all of it or all that the file still has,
+  // into a row of the batch; slots' columns without a key, or with one that the sink
   // received, get kNoKey. Adds the keys that the policy replaced to batch.replaced_keys. Returns
-  // the record's size. Throws DataError as NormRecord::read() does.
+  // the record's size. Throws DataError as NormRecord::read() does, and as HistoryCheck says.
   int64_t decode(std::span<const std::byte> bytes, const RecordPlace& place, HostBatch& batch,
                  int64_t row) const;
   // The record's size alone. Neither its checksum nor its values are looked at.
@@ -51,6 +54,7 @@ class NormDecoder {
   LabelRule labels_;
   KeyLayout layout_;
   KeyCheck key_check_;
+  HistoryCheck histories_;
   IssueSink* sink_;
 };
 

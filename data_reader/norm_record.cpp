@@ -1,5 +1,8 @@
 #include "data_reader/norm_record.h"
 
+#include <algorithm>
+
+#include "data_reader/history_check.h"
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 
@@ -12,9 +15,11 @@ NormRecordShape NormRecordShape::from(const config::DataConfig& config) {
   shape.label_width = config.label_width();
   shape.dense_dim = config.dense_dim;
   shape.hotness = config.key_layout().hotness;
-  for (const auto& sparse : config.sparse)
-    shape.fixed_length.insert(shape.fixed_length.end(), static_cast<size_t>(sparse.slot_num),
-                              sparse.is_fixed_length);
+  for (const auto& sparse : config.sparse) {
+    const auto slots = static_cast<size_t>(sparse.slot_num);
+    shape.fixed_length.insert(shape.fixed_length.end(), slots, sparse.is_fixed_length);
+    shape.history.insert(shape.history.end(), slots, sparse.max_len > 0);
+  }
   return shape;
 }
 
@@ -24,10 +29,28 @@ NormRecord::NormRecord(NormRecordShape shape)
       4 * (shape_.label_width + shape_.dense_dim + std::ssize(shape_.hotness)) +
       (shape_.sum ? kFrameBytes : 0);
   for (size_t s = 0; s < shape_.hotness.size(); ++s) {
+    const bool history = !shape_.history.empty() && shape_.history[s];
     min_keys_.push_back(shape_.fixed_length[s] ? shape_.hotness[s] : 0);
+    max_keys_.push_back(history ? kLongestHistory : shape_.hotness[s]);
     min_bytes_ += key_bytes_ * min_keys_[s];
     max_bytes_ += key_bytes_ * shape_.hotness[s];
+    longest_ += key_bytes_ * (max_keys_[s] - shape_.hotness[s]);
   }
+  longest_ += max_bytes_;
+}
+
+int64_t NormRecord::bytes_needed(std::span<const std::byte> bytes) const {
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (size < min_bytes_ || longest_ == max_bytes_) return max_bytes_;
+  if (shape_.sum)
+    return std::clamp<int64_t>(load<int32_t>(bytes.data()), 0, longest_) + kFrameBytes;
+  int64_t at = 4 * (shape_.label_width + shape_.dense_dim);
+  for (const int64_t most : max_keys_) {
+    at += 4;
+    if (at > size) break;
+    at += key_bytes_ * std::clamp<int64_t>(load<int32_t>(bytes.data() + at - 4), 0, most);
+  }
+  return at;
 }
 
 NormRecord::Payload NormRecord::payload(std::span<const std::byte> bytes,
@@ -38,9 +61,9 @@ NormRecord::Payload NormRecord::payload(std::span<const std::byte> bytes,
                      text_of(place), min_bytes_, size);
   if (!shape_.sum) return {bytes, 0};
   const int64_t length = load<int32_t>(bytes.data());
-  if (length < min_bytes_ - kFrameBytes || length > max_bytes_ - kFrameBytes)
+  if (length < min_bytes_ - kFrameBytes || length > longest_ - kFrameBytes)
     raise<DataError>("{}: expected a block of {} to {} bytes, found a length of {}", text_of(place),
-                     min_bytes_ - kFrameBytes, max_bytes_ - kFrameBytes, length);
+                     min_bytes_ - kFrameBytes, longest_ - kFrameBytes, length);
   if (length + kFrameBytes > size)
     raise<DataError>("{}: expected {} bytes, found the end of the file after {}", text_of(place),
                      length + kFrameBytes, size);
@@ -62,15 +85,17 @@ int64_t NormRecord::skip(std::span<const std::byte> bytes, const RecordPlace& pl
 }
 
 void NormRecord::fail_slot(const RecordPlace& place, int64_t s, int64_t n, int64_t left) const {
-  const int64_t most = shape_.hotness[static_cast<size_t>(s)];
+  const int64_t most = max_keys_[static_cast<size_t>(s)];
   const char* whole = shape_.sum ? "block" : "file";
   if (left < 0)
     raise<DataError>("{}, slot {}: expected its number of keys, found the end of the {}",
                      text_of(place), s, whole);
   if (n < 0 || n > most)
-    raise<DataError>(
-        "{}, slot {}: expected 0 to {} keys (max_nnz or nnz_per_slot of the config), found {}",
-        text_of(place), s, most, n);
+    raise<DataError>("{}, slot {}: expected 0 to {} keys{}, found {}", text_of(place), s, most,
+                     most == shape_.hotness[static_cast<size_t>(s)]
+                         ? " (max_nnz or nnz_per_slot of the config)"
+                         : "",
+                     n);
   if (shape_.fixed_length[static_cast<size_t>(s)] && n != most)
     raise<DataError>("{}, slot {}: expected {} keys (nnz_per_slot, is_fixed_length), found {}",
                      text_of(place), s, most, n);

@@ -19,6 +19,7 @@ struct NormRecordShape {
   int64_t label_width = 0, dense_dim = 0;
   std::vector<int64_t> hotness;    // [slots] most keys of a sample
   std::vector<bool> fixed_length;  // [slots] every sample has as many
+  std::vector<bool> history;       // [slots] a sample may have more; empty: none may
 
   static NormRecordShape from(const config::DataConfig& config);
 };
@@ -28,10 +29,12 @@ class NormRecord {
   explicit NormRecord(NormRecordShape shape);
 
   [[nodiscard]] const NormRecordShape& shape() const { return shape_; }
-  // Bytes of a record with as many keys as the shape allows.
+  // Bytes of a record with as many keys in each slot as its hotness. One of a history may have more.
   [[nodiscard]] int64_t max_bytes() const { return max_bytes_; }
+  // Bytes of the record at the front of `bytes`, or as many as tell more of them.
+  [[nodiscard]] int64_t bytes_needed(std::span<const std::byte> bytes) const;
 
-  // Walks through the record at the front of `bytes`, which are max_bytes() or all that the file
+  // Walks through the record at the front of `bytes`, which are bytes_needed() or all that the file
   // still has: floats(p) with labels and dense values at p, then for each slot keys(slot, n, p)
   // with n keys at p. Returns the record's size. Throws DataError for one that is cut short, whose
   // checksum is wrong, or whose numbers of keys are not what the shape says.
@@ -68,7 +71,7 @@ class NormRecord {
     for (int64_t s = 0; s < slots; ++s) {
       const int64_t left = static_cast<int64_t>(bytes.size()) - at - 4;
       const int64_t n = left < 0 ? -1 : int64_t{load<int32_t>(bytes.data() + at)};
-      if (n < min_keys_[static_cast<size_t>(s)] || n > shape_.hotness[static_cast<size_t>(s)] ||
+      if (n < min_keys_[static_cast<size_t>(s)] || n > max_keys_[static_cast<size_t>(s)] ||
           left < n * key_bytes_)
         fail_slot(place, s, n, left);
       at += 4;
@@ -83,8 +86,8 @@ class NormRecord {
   [[noreturn]] static void fail_size(const RecordPlace& place, int64_t expected, int64_t found);
 
   NormRecordShape shape_;
-  int64_t key_bytes_, min_bytes_ = 0, max_bytes_ = 0;
-  std::vector<int64_t> min_keys_;  // [slots] of a sample
+  int64_t key_bytes_, min_bytes_ = 0, max_bytes_ = 0, longest_ = 0;
+  std::vector<int64_t> min_keys_, max_keys_;  // [slots] of a sample
 };
 
 }  // namespace hlite::data

@@ -87,6 +87,7 @@ RawDecoder::RawDecoder(std::string path, const RawFormat& format,
     : path_(std::move(path)),
       format_(format),
       key_check_(format.keys, slot_rows, key_policy, false, format.varying),
+      histories_(format.keys),
       sink_(&sink) {
   integers_.resize(static_cast<size_t>(kBlockSamples * format.dense_dim));
   logarithms_.resize(integers_.size());
@@ -144,6 +145,7 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
         else
           bad = true;
       }
+      bad |= histories_.breaks(keys);
     }
     if (bad) report_issues(records.data() + block * record, first_sample + block, n);
     bad = false;
@@ -184,9 +186,12 @@ void RawDecoder::report_issues(const std::byte* records, int64_t first_sample,
         report({IssueKind::kNotFinite, place, d, real});
       if (!format_.float_dense && integer < 0) report({IssueKind::kNegative, place, d, integer});
     }
-    if (key_check_.replaces()) continue;
-    for (int64_t c = 0; c < format_.keys.columns; ++c, p += 4)
-      if (const auto key = load<uint32_t>(p); key_check_.is_outside(c, key))
+    std::vector<uint32_t> keys(static_cast<size_t>(format_.keys.columns));
+    copy_bytes(p, 4 * keys.size(), keys.data());
+    if (const std::string problem = histories_.problem(keys.data()); !problem.empty())
+      raise<DataError>("{}, {}", text_of(place), problem);
+    for (int64_t c = 0; c < format_.keys.columns && !key_check_.replaces(); ++c)
+      if (const uint32_t key = keys[static_cast<size_t>(c)]; key_check_.is_outside(c, key))
         report({IssueKind::kKey, place, c, int64_t{key}, &format_.keys, 0,
                 int64_t{key_check_.last_key(c)}});
   }

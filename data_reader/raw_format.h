@@ -7,7 +7,8 @@
 //   dense  := int32 x, x >= 0          (float32, finite, with float_dense)
 //   key    := uint32 k, k < rows of the slot's table
 //
-// In a slot that varies a sample may have fewer keys than hotness says: the rest is kNoKey.
+// In a slot that varies a sample may have fewer keys than hotness says: the rest is kNoKey. A
+// history's keys come first (history_check.h).
 //
 // Criteo: 1 + 13 + 26 values, 160 bytes; with several keys a slot (hotness 1 to 100, 214 in all)
 // 1 + 13 + 214 values, 912 bytes. An integer x becomes the feature log(x + 1); a float is taken as
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "data_reader/batch_source.h"
+#include "data_reader/history_check.h"
 #include "data_reader/key_check.h"
 #include "data_reader/label_rule.h"
 #include "data_reader/record_issue.h"
@@ -73,11 +75,13 @@ class RawDecoder {
                  HostBatch& batch, int64_t row);
 
  private:
+  // Throws DataError for a history that breaks a rule, whatever the sink.
   void report_issues(const std::byte* records, int64_t first_sample, int64_t count) const;
 
   std::string path_;
   RawFormat format_;
   KeyCheck key_check_;
+  HistoryCheck histories_;
   IssueSink* sink_;
   std::vector<int32_t> integers_;  // dense features of a block of samples
   std::vector<float> logarithms_;

@@ -18,8 +18,10 @@ struct ColumnDecoder::Job {
   const ParquetColumn& type;
   int64_t width, rows;
   DecodedColumn& out;
-  int64_t row = 0;    // the next one; of lists, the one that is being read
-  int64_t keys = -1;  // of the list that is being read; -1: none was begun
+  int64_t row = 0;                    // the next one; of lists, the one that is being read
+  int64_t keys = -1;                  // of the list that is being read; -1: none was begun
+  std::vector<uint64_t> latest = {};  // [width] of a history: the list's last keys, in a ring
+  int64_t next = 0;                   // place of the next key there
   [[nodiscard]] bool bad() const { return out.bad_row >= 0; }
   [[nodiscard]] bool done() const { return bad() || row == rows; }
   void fail(int64_t at, std::string problem) const {
@@ -32,7 +34,8 @@ ColumnDecoder::ColumnDecoder(const config::DataConfig& config, std::span<const i
     : labels_(LabelRule::from(config)),
       dense_dim_(config.dense_dim),
       layout_(config.key_layout()),
-      key_check_(layout_, slot_rows, config.key_policy, config.global_keys) {
+      key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
+      histories_(layout_) {
   for (const auto& sparse : config.sparse)
     fixed_length_.insert(fixed_length_.end(), sparse.hotness.size(), sparse.is_fixed_length);
 }
@@ -45,6 +48,10 @@ DecodedColumn ColumnDecoder::decode(const ParquetFile& file, int group, int inde
           .width = width(column),
           .rows = rows,
           .out = out};
+  if (is_slot(column) && layout_.is_history(slot(column))) {
+    job.latest.resize(static_cast<size_t>(job.width));
+    out.lengths.reserve(static_cast<size_t>(rows));
+  }
   out.words = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(rows * job.width));
   try {
     ColumnCursor cursor = file.open_column(group, index);
@@ -192,10 +199,45 @@ void ColumnDecoder::finish_list(Job& job) const {
     return job.fail(job.row,
                     fmt::format("expected {} keys (nnz_per_slot, is_fixed_length), found {}",
                                 job.width, job.keys));
+  if (!job.latest.empty()) {
+    if (!put_latest(job)) return;
+    job.out.lengths.push_back(job.keys);
+  }
   uint32_t* out = job.out.words.get() + job.row * job.width;
-  std::fill(out + job.keys, out + job.width, kNoKey);
+  std::fill(out + std::min(job.keys, job.width), out + job.width, kNoKey);
   ++job.row;
   job.keys = -1;
+}
+
+// Of a longer list the keys before the latest are not looked at.
+bool ColumnDecoder::put_latest(Job& job) const {
+  uint32_t* out = job.out.words.get() + job.row * job.width;
+  int64_t at = job.keys > job.width ? job.next : 0;
+  for (int64_t i = 0; i < std::min(job.keys, job.width); ++i) {
+    const uint64_t key = job.latest[static_cast<size_t>(at)];
+    if (!(job.type.values == ValueType::kUint64
+              ? put_key(job, key, out + i, job.row)
+              : put_key(job, static_cast<int64_t>(key), out + i, job.row)))
+      return false;
+    if (++at == job.width) at = 0;
+  }
+  return true;
+}
+
+std::optional<ColumnDecoder::Uneven> ColumnDecoder::find_uneven(
+    std::span<const DecodedColumn> columns) const {
+  std::optional<Uneven> found;
+  for (int64_t s = 0; s < layout_.slots(); ++s) {
+    const int64_t a = first_slot() + histories_.partner(s), b = first_slot() + s;
+    if (a == b) continue;
+    const auto& of_a = columns[static_cast<size_t>(a)].lengths;
+    const auto& of_b = columns[static_cast<size_t>(b)].lengths;
+    const auto end = of_a.begin() + static_cast<ptrdiff_t>(std::min(of_a.size(), of_b.size()));
+    const auto at = std::mismatch(of_a.begin(), end, of_b.begin()).first;
+    if (const int64_t row = at - of_a.begin(); at != end && (!found || row < found->row))
+      found = {row, a, b};
+  }
+  return found;
 }
 
 template <typename T>
@@ -206,7 +248,7 @@ void ColumnDecoder::take_lists(Job& job, const Piece& piece) const {
     if (piece.repetition[i] == 0) {
       if (job.keys >= 0) finish_list(job);
       if (job.done()) return;
-      job.keys = 0;
+      job.keys = job.next = 0;
     } else if (job.keys < 0) {
       return job.fail(job.row, "expected the beginning of a list, found its middle");
     }
@@ -218,6 +260,12 @@ void ColumnDecoder::take_lists(Job& job, const Piece& piece) const {
                                    : "expected a key, found none (null) in the list");
     if (value == end)
       return job.fail(job.row, fmt::format("expected more than {} values in a page", piece.values));
+    if (!job.latest.empty()) {
+      job.latest[static_cast<size_t>(job.next)] = static_cast<uint64_t>(*value++);
+      if (++job.next == job.width) job.next = 0;
+      ++job.keys;
+      continue;
+    }
     if (job.keys == job.width)
       return job.fail(
           job.row,

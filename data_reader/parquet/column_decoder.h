@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "data_reader/history_check.h"
 #include "data_reader/key_check.h"
 #include "data_reader/label_rule.h"
 #include "data_reader/parquet/parquet_file.h"
@@ -21,6 +23,7 @@ struct DecodedColumn {
   std::unique_ptr<uint32_t[]> words;  // [rows, width]
   std::vector<int64_t>
       replaced;  // rows in which the key policy replaced a key, once for each key, in order
+  std::vector<int64_t> lengths;  // [rows] of a history: keys in the file
   // The first row, counted in the group, that cannot be used, and why; those before it are good.
   int64_t bad_row = -1;
   std::string problem;
@@ -47,6 +50,12 @@ class ColumnDecoder {
   // an empty list is not.
   [[nodiscard]] DecodedColumn decode(const ParquetFile& file, int group, int index, int64_t column,
                                      int64_t rows) const;
+  // The first row, counted in the group, in which the lists of two columns of one history differ in
+  // length.
+  struct Uneven {
+    int64_t row, a, b;
+  };
+  [[nodiscard]] std::optional<Uneven> find_uneven(std::span<const DecodedColumn> columns) const;
 
  private:
   struct Job;
@@ -58,6 +67,7 @@ class ColumnDecoder {
   bool put_key(Job& job, T value, uint32_t* out, int64_t row) const;
   template <typename T>
   void take_lists(Job& job, const Piece& piece) const;
+  bool put_latest(Job& job) const;
   void take(Job& job, const Piece& piece) const;
   void finish_list(Job& job) const;
   [[nodiscard]] int64_t first_slot() const { return labels_.width() + dense_dim_; }
@@ -67,6 +77,7 @@ class ColumnDecoder {
   KeyLayout layout_;
   std::vector<bool> fixed_length_;  // [slots]
   KeyCheck key_check_;
+  HistoryCheck histories_;
 };
 
 }  // namespace hlite::data::parquet

@@ -122,18 +122,35 @@ bool ParquetReader::decode_one(Lock& lock) {
   add_decoding(Clock::now() - start);
   lock.lock();
   group.columns[static_cast<size_t>(column)] = std::move(decoded);
-  if (++group.finished == std::ssize(group.columns)) find_problem(group);
+  if (++group.finished == std::ssize(group.columns)) find_problem(place, group);
   changed_.notify_all();
   return true;
 }
 
 // Keeps the problem of the first unusable row; if several columns have one there, of the first column.
-void ParquetReader::find_problem(Group& group) {
+void ParquetReader::find_problem(const ParquetSet::Group& place, Group& group) const {
   for (const DecodedColumn& column : group.columns) {
     if (column.bad_row < 0 || (group.bad_row >= 0 && column.bad_row >= group.bad_row)) continue;
     group.bad_row = column.bad_row;
     group.problem = column.problem;
   }
+  if (const auto uneven = decoder_.find_uneven(group.columns);
+      uneven && (group.bad_row < 0 || uneven->row < group.bad_row)) {
+    const auto& [row, a, b] = *uneven;
+    const ParquetFile& file = set_.file(place.file);
+    const auto name = [&](int64_t column) {
+      const auto index = static_cast<size_t>(set_.column_of(place.file, column));
+      return fmt::format("column \"{}\"", file.columns()[index].name);
+    };
+    const auto keys = [&](int64_t column) {
+      return group.columns[static_cast<size_t>(column)].lengths[static_cast<size_t>(row)];
+    };
+    group.bad_row = row;
+    group.problem = fmt::format("{}, row {}: {}", file.path(),
+                                file.groups()[static_cast<size_t>(place.index)].first_row + row,
+                                HistoryCheck::uneven(name(a), keys(a), name(b), keys(b)));
+  }
+  for (DecodedColumn& column : group.columns) column.lengths = {};
 }
 
 // Assembles the next batch if its groups are decoded and its slot is free; with `wait`, waits for the

@@ -63,7 +63,7 @@ class ParquetReader final : public BatchRing {
                 std::span<const std::pair<int64_t, const Group*>> groups);
   void copy_rows(const Group& group, int64_t first, int64_t rows, HostBatch& batch,
                  int64_t row) const;
-  static void find_problem(Group& group);
+  void find_problem(const ParquetSet::Group& place, Group& group) const;
   void drop_used();
 
   const ParquetSet set_;

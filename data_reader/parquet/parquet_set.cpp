@@ -116,10 +116,13 @@ void check_number(const ParquetFile& file, int column) {
     raise<DataError>("{}: column \"{}\": expected numbers, found {}", file.path(), c.name, c.type);
 }
 
-void check_keys(const ParquetFile& file, int column, int64_t fixed_length) {
+void check_keys(const ParquetFile& file, int column, int64_t fixed_length, bool history) {
   const ParquetColumn& c = file.columns()[static_cast<size_t>(column)];
   if (!c.readable || !c.is_integer())
     raise<DataError>("{}: column \"{}\": expected integers or lists of them, found {}", file.path(),
+                     c.name, c.type);
+  if (history && !c.is_list())
+    raise<DataError>("{}: column \"{}\": expected lists of keys (max_len), found {}", file.path(),
                      c.name, c.type);
   if (fixed_length > 1 && !c.is_list())
     raise<DataError>(
@@ -193,7 +196,8 @@ void ParquetSet::add(const config::DataConfig& config, const NamedColumns& named
   for (const config::SparseInputConfig& sparse : config.sparse)
     for (const int64_t hotness : sparse.hotness) {
       file.columns.push_back(find_column(parquet, named.cats[cat++], named.from));
-      check_keys(parquet, file.columns.back(), sparse.is_fixed_length ? hotness : 0);
+      check_keys(parquet, file.columns.back(), sparse.is_fixed_length ? hotness : 0,
+                 sparse.max_len > 0);
     }
   for (size_t g = 0; g < parquet.groups().size(); ++g) {
     const RowGroup& group = parquet.groups()[g];

@@ -91,6 +91,8 @@ constexpr std::pair<std::string_view, ResumeRule> kRules[] = {
     {"data.sparse.max_feature_num_per_sample", kData},
     {"data.sparse.max_nnz", kData},
     {"data.sparse.is_fixed_length", kData},
+    {"data.sparse.max_len", kMetrics},
+    {"data.sparse.lengths", kFree},
     {"data.slot_size_array", kFree},  // load_checkpoint()
     {"data.async_param", kFree},
     {"data.async_param.shuffle", kData},
