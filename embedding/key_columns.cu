@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(kItemThreads)
 
 }  // namespace
 
-void select_columns(cudaStream_t stream, Matrix<const uint32_t> keys,
-                    Vector<const int32_t> columns, Matrix<uint32_t> selected) {
+void select_columns(cudaStream_t stream, Matrix<const uint32_t> keys, Vector<const int32_t> columns,
+                    Matrix<uint32_t> selected) {
   if (selected.size() == 0) return;
   launch(item_shape("select_columns", selected.size(), stream), select_kernel, keys, columns,
          selected);
