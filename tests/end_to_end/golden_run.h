@@ -70,17 +70,22 @@ inline void check_close_tensors(const Tensors& got, const Tensors& want, double 
   }
 }
 
-// `changes` of the config; `processes` > 0: under mpirun. Under sanitizers a changed run ends after
-// 40 iterations.
+// `name`: of the folder, or "folder/config". `changes` of the config, `environment` of the program;
+// `processes` > 0: under mpirun. Under sanitizers a changed run ends after 40 iterations.
 inline void check_run(const std::string& name, int threads,
-                      const std::vector<std::string>& changes = {}, int processes = 0) {
+                      const std::vector<std::string>& changes = {}, int processes = 0,
+                      std::vector<std::string> environment = {}) {
   INFO(name << ", " << threads << " threads, " << fmt::format("{}", fmt::join(changes, " ")) << ", "
             << processes << " processes");
-  const GoldenRun run(name);
-  std::vector<std::string> base = mpirun_prefix(processes);
+  const std::string folder = name.substr(0, name.find('/'));
+  const GoldenRun run(folder);
+  std::vector<std::string> base = std::move(environment);
+  const auto mpirun = mpirun_prefix(processes);
+  base.insert(base.end(), mpirun.begin(), mpirun.end());
   base.insert(base.end(),
-              {HLITE_TRAIN, "--config", run / "config.json", "--init", run / "init.safetensors",
-               "--quiet", "--threads", std::to_string(threads)});
+              {HLITE_TRAIN, "--config",
+               run / (folder == name ? "config.json" : name.substr(folder.size() + 1)), "--init",
+               run / "init.safetensors", "--quiet", "--threads", std::to_string(threads)});
   for (const std::string& change : changes) base.insert(base.end(), {"--set", change});
   auto expected = read_csv(run / "expected_losses.csv");
   auto expected_evals = read_csv(run / "expected_eval.csv");

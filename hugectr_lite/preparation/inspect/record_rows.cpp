@@ -102,7 +102,8 @@ std::vector<int64_t> find_hotness(const std::vector<std::string>& files,
                                  .label_width = header.label_dim,
                                  .dense_dim = header.dense_dim,
                                  .hotness = std::vector<int64_t>(slots, kMaxKeysOfASlot),
-                                 .fixed_length = std::vector<bool>(slots, false)});
+                                 .fixed_length = std::vector<bool>(slots, false),
+                                 .history = {}});
   data::NormFiles records(files, [](const auto&, const auto&) {});
   std::vector<int64_t> hotness(slots, 1);
   while (records.position() < std::min(wanted, records.records())) try {

@@ -1,0 +1,169 @@
+// Histories: a position of one is a slot, so a run has the numbers of the same run with a slot for
+// every position, and golden runs are those of an independent implementation.
+#include "tests/end_to_end/golden_on_gpus.h"
+#include "tests/end_to_end/small_run.h"
+
+namespace hlite::test {
+namespace {
+
+constexpr int64_t kPositions = 5, kItems = 40, kCategories = 7, kWidth = 4;
+
+// Samples of an item, its category, and up to kPositions of each before: position by position, or
+// slot by slot.
+std::string samples(int64_t n, uint64_t seed, bool by_position) {
+  std::string bytes;
+  const auto put = [&](uint32_t v) { bytes.append(reinterpret_cast<const char*>(&v), sizeof(v)); };
+  for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
+    const auto draw = [&](uint64_t j, uint32_t below) { return random::word(seed, j, i) % below; };
+    const uint32_t item = draw(0, kItems), length = draw(1, kPositions + 1);
+    put((item % 2 == 0) == (draw(2, 100) < 80) ? 1 : 0);
+    put(0);  // the dense feature
+    put(item);
+    put(item % kCategories);
+    for (int64_t k = 0; k < 2 * kPositions; ++k) {
+      const int64_t position = by_position ? k / 2 : k % kPositions;
+      const bool category = by_position ? k % 2 == 1 : k >= kPositions;
+      const uint32_t before = draw(10 + static_cast<uint64_t>(position), kItems);
+      put(position < length ? (category ? before % kCategories : before) : 0xffffffff);
+    }
+  }
+  return bytes;
+}
+
+using Json = nlohmann::json;
+
+Json repeated(const std::vector<int64_t>& of, int64_t times) {
+  Json list = Json::array();
+  for (int64_t i = 0; i < times; ++i) list.insert(list.end(), of.begin(), of.end());
+  return list;
+}
+
+// The two spellings of one model.
+Json config_of(const std::string& type, bool by_position) {
+  Json config = Json::parse(small_config());
+  const Json slots = {{"nnz_per_slot", 1}, {"is_fixed_length", false}, {"type", "LocalizedSlot"}};
+  const auto input = [&](const char* top, int64_t count, Json more) {
+    more.update({{"top", top}, {"slot_num", count}});
+    return more;
+  };
+  Json& data = config["layers"][0];
+  data["async_param"]["shuffle"] = false;
+  data["dense"]["dense_dim"] = 1;
+  const int64_t times = by_position ? kPositions + 1 : 2;
+  Json tables = {{"embedding_vec_size", kWidth},
+                 {"slot_size_array", repeated({kItems, kCategories}, times)},
+                 {"slot_tables", repeated({0, 1}, times)}};
+  if (type.ends_with("Hash")) tables["max_vocabulary_size_per_gpu"] = 100;
+  Json emb = {{"name", "emb"}, {"type", type}};
+  Json flat = Json::array();
+  constexpr int64_t kAll = 2 * kWidth * (kPositions + 1);
+  if (by_position) {
+    data["sparse"] = {input("all", 2 * (kPositions + 1), slots)};
+    emb.update({{"bottom", "all"}, {"top", "vectors"}});
+    flat = {{{"type", "Reshape"}, {"bottom", "vectors"}, {"top", "flat"}, {"leading_dim", kAll}}};
+  } else {
+    data["sparse"] = {input("target", 2, slots), input("history", 2, {{"max_len", kPositions}})};
+    emb.update({{"bottom", {"target", "history"}}, {"top", {"t", "h"}}});
+    tables["combiner"] = "concat";
+    for (const auto& [name, width] : {std::pair("t", 2 * kWidth), std::pair("h", kAll - 2 * kWidth)})
+      flat.push_back({{"type", "Reshape"},
+                      {"bottom", name},
+                      {"top", std::string(name) + "_flat"},
+                      {"leading_dim", width}});
+    flat.push_back({{"type", "Concat"}, {"bottom", {"t_flat", "h_flat"}}, {"top", "flat"}});
+  }
+  emb["sparse_embedding_hparam"] = tables;
+  flat.push_back({{"type", "Concat"}, {"bottom", {"flat", "dense"}}, {"top", "x"}});
+  flat.push_back({{"type", "InnerProduct"},
+                  {"bottom", "x"},
+                  {"top", "logit"},
+                  {"fc_param", {{"num_output", 1}}}});
+  flat.push_back(
+      {{"type", "BinaryCrossEntropyLoss"}, {"bottom", {"logit", "label"}}, {"top", "loss"}});
+  config["layers"] = {data, emb};
+  config["layers"].insert(config["layers"].end(), flat.begin(), flat.end());
+  return config;
+}
+
+Tensors trained(const std::string& type, bool by_position, const Words& arguments,
+                const Words& environment = {}) {
+  const TemporaryDirectory directory;
+  write_text(directory / "config.json", config_of(type, by_position).dump());
+  write_text(directory / "train.bin", samples(500, 1, by_position));
+  write_text(directory / "eval.bin", samples(333, 2, by_position));
+  const auto result = run_program(
+      environment + Words{HLITE_TRAIN, "--config", directory / "config.json", "--quiet",
+                          "--threads", "2", "--save", directory / "out", "--set",
+                          "solver.max_iter=12", "--set", "solver.eval_interval=0"} +
+      arguments);
+  INFO(type << " " << by_position << " " << fmt::format("{}", fmt::join(arguments, " ")));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return everything(directory / "out");
+}
+
+constexpr const char* kTypes[] = {
+    "HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot",
+    "LocalizedSlotSparseEmbeddingHash", "DistributedSlotSparseEmbeddingHash"};
+const std::string kLocalAdam =
+    R"(optimizer={"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01}})";
+
+}  // namespace
+
+TEST_CASE("a history has the bits of a slot for each position, in all embedding types") {
+  for (const char* type : kTypes)
+    for (const char* ranks : {"[0]", "[[0,1,2]]"}) {
+      const Words arguments = changes_of({gpu(ranks), kLocalAdam, "solver.batchsize=48"});
+      CHECK(trained(type, false, arguments) == trained(type, true, arguments));
+    }
+}
+
+TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond memory",
+          "[slow][release-only]") {
+  const Words base = {kLocalAdam, "solver.batchsize=48"};
+  for (const char* type : kTypes)
+    for (const char* ranks : {"[0]", "[[0,1]]"}) {
+      Words words = base;
+      words.push_back(gpu(ranks));
+      const Words arguments = changes_of(words) + Words{"--device", "cuda"};
+      CHECK(trained(type, false, arguments, kFourGpus) == trained(type, true, arguments, kFourGpus));
+    }
+  for (const char* input : {"own", "broadcast"}) {
+    Words words = base;
+    words.insert(words.end(), {gpu("[[0,1]]"), std::string("solver.input=") + input});
+    CHECK(trained(kTypes[0], false, changes_of(words)) ==
+          trained(kTypes[0], true, changes_of(words)));
+  }
+  const TemporaryDirectory disk;
+  const Words memory = base + Words{fmt::format(
+                                  R"(solver.embedding_memory={{"host_gb":0.000004,"disk":"{}"}})",
+                                  disk.path())};
+  CHECK(trained(kTypes[0], false, changes_of(memory)) == trained(kTypes[0], true, changes_of(base)));
+}
+
+namespace {
+constexpr const char* kRuns[] = {"din", "din/config_norm.json", "bst", "gru", "gru/config_raw.json",
+                                 "ple"};
+}  // namespace
+
+TEST_CASE("golden runs of histories and of two tasks are reproduced on one rank", "[no-tsan]") {
+  for (const char* name : kRuns)
+    for (const int threads : {1, 2}) check_run(name, threads);
+}
+
+TEST_CASE("golden runs of histories and of two tasks are reproduced on several ranks",
+          "[no-tsan][slow][release-only]") {
+  for (const char* name : kRuns) {
+    for (const char* ranks : {"[[0,1]]", "[[0,1,2,3]]"}) check_run(name, 2, {gpu(ranks)});
+    check_run(name, 1, {gpu("[[0],[1]]")}, 2);
+  }
+}
+
+TEST_CASE("golden runs of histories and of two tasks are reproduced on GPUs",
+          "[no-tsan][slow][release-only]") {
+  for (const char* name : kRuns)
+    for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"})
+      check_run(name, 1, {gpu(ranks), "solver.device=cuda"}, 0, kFourGpus);
+}
+
+}  // namespace hlite::test
