@@ -34,6 +34,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/reduce.cu
   hugectr_lite/ops/regularizer.cu
   hugectr_lite/ops/non_finite.cu
+  hugectr_lite/ops/sequence.cu
   hugectr_lite/ops/softmax.cu
   hugectr_lite/ops/weight_multiply.cu
   hugectr_lite/optimizer/advance_schedules.cu

@@ -33,11 +33,15 @@
   LAYER("MultiCrossEntropyLoss",  make_multi_cross_entropy_loss) \
   LAYER("Multiply",               make_weight_multiply)      \
   LAYER("PReLU_Dice",             make_prelu_dice)           \
+  LAYER("PositionEmbedding",      make_position_embedding)   \
   LAYER("ReLU",                   make_relu)                 \
   LAYER("ReduceMean",             make_reduce_mean)          \
   LAYER("ReduceSum",              make_reduce_sum)           \
   LAYER("Reshape",                make_reshape)              \
   LAYER("Scale",                  make_scale)                \
+  LAYER("SequenceConcat",         make_sequence_concat)      \
+  LAYER("SequenceLast",           make_sequence_last)        \
+  LAYER("SequenceMask",           make_sequence_mask)        \
   LAYER("Sigmoid",                make_sigmoid)              \
   LAYER("Slice",                  make_slice)                \
   LAYER("Softmax",                make_softmax)              \
@@ -76,9 +80,9 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE, HLITE_GROUP_LINE)};
 #undef HLITE_GROUP_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {
-    "CrossEntropyLoss",   "Gather",      "GroupFusedInnerProduct", "GRU", "MatrixMultiply",
-    "MultiHeadAttention", "SequenceMask"};
+constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss",       "Gather",
+                                             "GroupFusedInnerProduct", "GRU",
+                                             "MatrixMultiply",         "MultiHeadAttention"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -36,6 +36,11 @@ void softmax_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> ma
     const auto z = [&](int64_t j) {
       return factor * to_float(from[j]) + (seen && to_float(seen[j]) == 0 ? kSoftmaxMasked : 0.0f);
     };
+    const auto counts = [](T m) { return to_float(m) != 0; };
+    if (seen && std::none_of(seen, seen + n, counts)) {
+      std::fill_n(to, n, from_float<T>(0));
+      return;
+    }
     float most = -std::numeric_limits<float>::infinity();
     for (int64_t j = 0; j < n; ++j) most = std::max(most, z(j));
     const float sum = row_sum(n, [&](int64_t j) { return std::exp(z(j) - most); });

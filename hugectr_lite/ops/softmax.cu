@@ -20,14 +20,19 @@ __global__ void forward_kernel(Matrix<const T> x, Matrix<const T> mask, float fa
       return factor * to_float(from[j]) + (seen && to_float(seen[j]) == 0 ? kSoftmaxMasked : 0.0f);
     };
     float most = -INFINITY;
-    for (int64_t j = threadIdx.x; j < x.dim(1); j += kWarp) most = fmaxf(most, z(j));
+    bool counts = !seen;
+    for (int64_t j = threadIdx.x; j < x.dim(1); j += kWarp) {
+      most = fmaxf(most, z(j));
+      counts |= seen && to_float(seen[j]) != 0;
+    }
+    counts = __any_sync(0xffffffffu, counts) != 0;
     for (int distance = kWarp / 2; distance > 0; distance /= 2)
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, distance));
     float sum = 0;
     for (int64_t j = threadIdx.x; j < x.dim(1); j += kWarp) sum += std::exp(z(j) - most);
     sum = warp_sum(sum);
     for (int64_t j = threadIdx.x; j < x.dim(1); j += kWarp)
-      y.row(row)[j] = from_float<T>(std::exp(z(j) - most) / sum);
+      y.row(row)[j] = from_float<T>(counts ? std::exp(z(j) - most) / sum : 0.0f);
   });
 }
 

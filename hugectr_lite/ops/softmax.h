@@ -3,7 +3,8 @@
 //   y[r,j] = exp(z[r,j]) / sum_k exp(z[r,k]),   z = factor x, less 10000 where a mask is 0
 //   dx[r,j] = factor y[r,j] (dy[r,j] - sum_k dy[r,k] y[r,k])
 //
-// The row's largest z is subtracted first: nothing overflows.
+// The row's largest z is subtracted first: nothing overflows. Where the mask is 0 in a whole row, y
+// is 0, and dx with it.
 #pragma once
 
 #include "hugectr_lite/core/exec.h"

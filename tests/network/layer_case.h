@@ -24,8 +24,8 @@ inline NetworkFixture make(const std::string& layers, const std::string& loss = 
                            FloatType type = FloatType::kFloat, const Exec* device = nullptr) {
   std::vector<NetworkFixture::Input> inputs = {
       {"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}};
-  if (layers.find("\"history\"") != std::string::npos) add_history(inputs, "history", {5, 4});
-  if (layers.find("\"recent\"") != std::string::npos) add_history(inputs, "recent", {3, 4});
+  if (layers.find("\"history") != std::string::npos) add_history(inputs, "history", {5, 4});
+  if (layers.find("\"recent") != std::string::npos) add_history(inputs, "recent", {3, 4});
   return NetworkFixture(layers + "," + loss, inputs, kBatch, 2, false, type, device);
 }
 

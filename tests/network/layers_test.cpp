@@ -81,12 +81,14 @@ const std::vector<Case>& cases() {
       {"ReduceSum",
        R"({"type":"ReduceSum","bottom":"emb","axis":1,"top":"v"},{"type":"ReduceSum","bottom":"emb","axis":2,"top":"s"},
           {"type":"Reshape","bottom":"v","top":"ve"},{"type":"Reshape","bottom":"s","top":"se"},
-          {"type":"Concat","bottom":["ve","se","dense"],"top":"c"},)" +
+          {"type":"ReduceSum","bottom":["history","history_len"],"axis":1,"top":"w"},{"type":"Reshape","bottom":"w","top":"we"},
+          {"type":"Concat","bottom":["ve","se","we","dense"],"top":"c"},)" +
            fc("c", "h", 9) + R"(,{"type":"ReduceSum","bottom":"h","axis":1,"top":"z"})"},
       {"ReduceMean",
        R"({"type":"Reshape","bottom":"emb","top":"f","leading_dim":2},{"type":"ReduceMean","bottom":"f","axis":1,"top":"m"},
           {"type":"Reshape","bottom":"m","top":"e"},{"type":"ReduceMean","bottom":"emb","axis":1,"top":"v"},
-          {"type":"Reshape","bottom":"v","top":"ve"},{"type":"Concat","bottom":["e","ve","dense"],"top":"c"},)" +
+          {"type":"Reshape","bottom":"v","top":"ve"},{"type":"ReduceMean","bottom":["recent","recent_len"],"axis":1,"top":"w"},
+          {"type":"Reshape","bottom":"w","top":"we"},{"type":"Concat","bottom":["e","ve","we","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
       {"WeightMultiply",
        R"({"type":"WeightMultiply","bottom":"dense","top":"w","weight_dims":[5,3]},)" +
@@ -176,6 +178,35 @@ const std::vector<Case>& cases() {
           {"type":"Reshape","bottom":"emb","top":"f","leading_dim":4},
           {"name":"d2","type":"PReLU_Dice","bottom":"f","top":"fn","prelu_dice_param":{"elu_alpha":-0.5,"eps":0.1}},
           {"type":"Reshape","bottom":"fn","top":"e","leading_dim":12},{"type":"Concat","bottom":["n","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"SequenceMask",
+       fc("dense", "h", 15) + "," + fc("dense", "g", 5) +
+           R"(,{"name":"m1","type":"SequenceMask","bottom":["recent_len","history_len"],"top":"m",
+            "max_sequence_len_from":3,"max_sequence_len_to":5,"causal":true},
+          {"name":"m2","type":"SequenceMask","bottom":["history_len","history_len"],"top":"k","max_sequence_len_to":5},
+          {"type":"Reshape","bottom":"m","top":"mf","leading_dim":15},{"type":"Reshape","bottom":"k","top":"kf","leading_dim":5},
+          {"type":"ElementwiseMultiply","bottom":["h","mf"],"top":"a"},{"type":"Softmax","bottom":["g","kf"],"top":"b"},
+          {"type":"Concat","bottom":["a","b"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"SequenceConcat",
+       R"({"type":"SequenceConcat","bottom":["history","history_len","emb","recent","recent_len"],"top":["s","s_len"]},
+          {"type":"ReLU","bottom":"s","top":"r"},
+          {"name":"again","type":"SequenceConcat","bottom":["emb","r","s_len"],"top":["t","t_len"]},
+          {"type":"SequenceLast","bottom":["t","t_len"],"top":"l","count":7},
+          {"type":"Reshape","bottom":"l","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"SequenceLast",
+       R"({"type":"SequenceLast","bottom":["history","history_len"],"top":"l"},
+          {"type":"SequenceLast","bottom":["recent","recent_len"],"top":"k","count":3},
+          {"type":"Reshape","bottom":"l","top":"le"},{"type":"Reshape","bottom":"k","top":"ke"},
+          {"type":"Concat","bottom":["le","ke","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"PositionEmbedding",
+       R"({"name":"p1","type":"PositionEmbedding","bottom":["history","history_len"],"top":"p","from":"end"},
+          {"name":"p2","type":"PositionEmbedding","bottom":["recent","recent_len"],"top":"q"},
+          {"type":"Sigmoid","bottom":"p","top":"ps"},{"type":"SequenceLast","bottom":["ps","history_len"],"top":"l","count":5},
+          {"type":"Reshape","bottom":"l","top":"le"},{"type":"Reshape","bottom":"q","top":"qe"},
+          {"type":"Concat","bottom":["le","qe","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
       {"FusedReshapeConcat",
        R"({"type":"Slice","bottom":"emb","top":["p","q"],"ranges":[[0,3],[1,4]]},

@@ -50,6 +50,42 @@ TEMPLATE_TEST_CASE("reduce_axis and broadcast_axis agree with their definition",
       }
 }
 
+// To the bit as if each sample had no more rows than it has.
+TEMPLATE_TEST_CASE("of a history, the rows that count are summed", "[gpu]", float, bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>())
+    for (const ReduceShape& c : kReduceShapes)
+      for (const bool mean : {false, true}) {
+        INFO(on.name() << ", [" << c.outer << "," << c.n << "," << c.inner << "], mean " << mean);
+        std::vector<float> lengths;
+        for (int64_t o = 0; o < c.outer; ++o) lengths.push_back(static_cast<float>(o % (c.n + 2)));
+        const auto values = random_values<T>(c.size(), 1);
+        const auto dy_values = random_values<T>(c.outer * c.inner, 2);
+        const DeviceTensor<T> x(on, values), dy(on, dy_values);
+        const DeviceTensor<T> y(on, nans(c.outer * c.inner)), dx(on, nans(c.size()));
+        const DeviceTensor<float> on_lengths(on, lengths);
+        const ops::CountedRows rows = {on_lengths, mean};
+        ops::reduce_axis<T>(on.exec(), x.view(c.outer, c.n, c.inner), 1, y.view(c.outer, c.inner),
+                            rows);
+        ops::broadcast_axis<T>(on.exec(), dy.view(c.outer, c.inner), 1,
+                               dx.view(c.outer, c.n, c.inner), rows);
+        std::vector<float> sums, repeated;
+        for (int64_t o = 0; o < c.outer; ++o) {
+          const int64_t n = std::min(c.n, o % (c.n + 2));
+          const float scale = mean && n > 1 ? 1 / static_cast<float>(n) : 1.0f;
+          const auto begin = values.begin() + o * c.n * c.inner;
+          const auto sum = reduce_on<T>(on, {1, n, c.inner}, {begin, begin + n * c.inner}, scale);
+          sums.insert(sums.end(), sum.begin(), sum.end());
+          for (int64_t i = 0; i < c.n * c.inner; ++i)
+            repeated.push_back(
+                i < n * c.inner ? scale * dy_values[static_cast<size_t>(o * c.inner + i % c.inner)]
+                                : 0.0f);
+        }
+        CHECK(same_values(y.host(), sums));
+        CHECK(same_values(dx.host(), as<T>(repeated)));
+      }
+}
+
 TEST_CASE("reduce_axis gives the same bits on any threads") {
   for (const ReduceShape& c : {ReduceShape{37, 129, 1}, ReduceShape{9, 33, 21}})
     check_same_bits([&]<typename T>(const OpDevice& on) {

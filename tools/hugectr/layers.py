@@ -25,6 +25,8 @@ ARGUMENTS = {
     "ReduceMean": (None, {"axis": "axis"}),
     "Multiply": (None, {"weight_dims": "weight_dims", "weight_init_type": "weight_init"}),
     "WeightMultiply": (None, {"weight_dims": "weight_dims", "weight_init_type": "weight_init"}),
+    "SequenceMask": (None, {"max_sequence_len_from": "max_sequence_len_from",
+                            "max_sequence_len_to": "max_sequence_len_to"}),
     "FmOrder2": (None, {"out_dim": "out_dim"}),
     "MultiCrossEntropyLoss": (None, {"target_weight_vec": "target_weight"}),
     **{name: (None, {}) for name in ("Add", "Cast", "DotProduct", "ElementwiseMultiply", "FusedReshapeConcat",

@@ -1,5 +1,6 @@
 // ReduceSum and ReduceMean: the sum, or mean, along dimension `axis` of the tensor, which becomes 1
-// long: [B,w] -> [B,1] for axis 1; [B,S,V] -> [B,1,V] for axis 1, [B,S,1] for axis 2.
+// long: [B,w] -> [B,1] for axis 1; [B,S,V] -> [B,1,V] for axis 1, [B,S,1] for axis 2. With a second
+// bottom, lengths, those of a history's valid rows; the mean of none is 0.
 //
 // Scale, the other way round: repeats what a tensor [B,w], or [n B,w], has. `axis` 0: each number
 // `factor` times along its row, [B, w factor]; `axis` 1: each row `factor` times, [B factor, w].
@@ -26,29 +27,45 @@ struct Cut {
   }
 };
 
+// Of a history's valid rows, or all.
+struct Counted {
+  BufferId lengths = kNoBuffer;
+  bool mean = false;
+  template <typename T>
+  [[nodiscard]] ops::CountedRows rows(const StepViews<T>& v) const {
+    return {vector(v.buffers, lengths, v.batch), mean};
+  }
+};
+
 void add_sum_step(plan::Plan& plan, FloatType type, std::string name, const Cut& cut, BufferId from,
-                  BufferId to) {
-  add_typed_step(plan, type, {.name = std::move(name), .reads = {from}, .writes = {to}},
+                  BufferId to, const Counted& of = {}) {
+  add_typed_step(plan, type, {.name = std::move(name), .reads = {from, of.lengths}, .writes = {to}},
                  [=]<typename T>(const StepViews<T>& v) {
-                   ops::reduce_axis<T>(v.exec, cut.cube(v, from), cut.scale, cut.rows(v, to));
+                   ops::reduce_axis<T>(v.exec, cut.cube(v, from), cut.scale, cut.rows(v, to),
+                                       of.rows(v));
                  });
 }
 
 void add_repeat_step(plan::Plan& plan, FloatType type, std::string name, const Cut& cut,
-                     BufferId from, BufferId to) {
-  add_typed_step(plan, type, {.name = std::move(name), .reads = {from}, .writes = {to}},
+                     BufferId from, BufferId to, const Counted& of = {}) {
+  add_typed_step(plan, type, {.name = std::move(name), .reads = {from, of.lengths}, .writes = {to}},
                  [=]<typename T>(const StepViews<T>& v) {
-                   ops::broadcast_axis<T>(v.exec, cut.rows(v, from), cut.scale, cut.cube(v, to));
+                   ops::broadcast_axis<T>(v.exec, cut.rows(v, from), cut.scale, cut.cube(v, to),
+                                          of.rows(v));
                  });
 }
 
 class ReduceLayer : public Layer {
  public:
   ReduceLayer(Block& s, bool mean) : Layer(s), mean_(mean) {
-    s.about(mean ? "Mean along a dimension, which becomes 1 long."
-                 : "Sum along a dimension, which becomes 1 long.");
+    s.about(mean ? "Mean along a dimension, which becomes 1 long. A second bottom is a history's "
+                   "lengths: the mean of its valid rows."
+                 : "Sum along a dimension, which becomes 1 long. A second bottom is a history's "
+                   "lengths: the sum of its valid rows.");
     s.integer("axis", &axis_, {.min = 0}, "The dimension; 0 is the batch.");
-    expect_one_each(s);
+    if (bottoms().size() != 2) expect_bottoms(s, 1);
+    expect_tops(s, 1);
+    traits_.takes_lengths = bottoms().size() == 2;
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
@@ -61,6 +78,12 @@ class ReduceLayer : public Layer {
               "an axis of \"{}\" {} other than the batch, 1 to {}; sums over samples are not "
               "supported",
               this->bottoms()[0], to_string(x), last));
+    if (traits_.takes_lengths) {
+      expect_rank(x, 2, 0);
+      expect_lengths(bottoms, 1, 0);
+      if (axis_ != 1)
+        config::fail_expected(*node().find("axis"), "1, the rows that lengths count,");
+    }
     Dims top = x;
     top[reduced(x)] = 1;
     if (reduced(x) + 1 < x.size()) top.lengths = "";
@@ -69,12 +92,12 @@ class ReduceLayer : public Layer {
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    add_sum_step(plan, io.type, name() + ".fprop", cut_of(x.dims), x.value, y.value);
+    add_sum_step(plan, io.type, name() + ".fprop", cut_of(x.dims), x.value, y.value, counted(io));
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    add_repeat_step(plan, io.type, name() + ".bprop", cut_of(x.dims), y.grad, x.grad);
+    add_repeat_step(plan, io.type, name() + ".bprop", cut_of(x.dims), y.grad, x.grad, counted(io));
   }
 
  private:
@@ -86,8 +109,13 @@ class ReduceLayer : public Layer {
     Cut cut;
     for (size_t i = 0; i < x.size(); ++i)
       (i < reduced(x) ? cut.outer : i == reduced(x) ? cut.n : cut.inner) *= x[i];
-    if (mean_) cut.scale = 1.0f / static_cast<float>(cut.n);
+    if (mean_ && !traits_.takes_lengths) cut.scale = 1.0f / static_cast<float>(cut.n);
     return cut;
+  }
+
+  [[nodiscard]] Counted counted(const LayerIo& io) const {
+    if (!traits_.takes_lengths) return {};
+    return {io.bottoms[1].value, mean_};
   }
 
   bool mean_;

@@ -1,5 +1,6 @@
 // Softmax along the last dimension of a tensor of any shape, of `factor` (1) times its numbers
-// (ops/softmax.h). A second bottom of the same shape is a mask: where it is 0, next to nothing.
+// (ops/softmax.h). A second bottom of the same shape is a mask: where it is 0, next to nothing, and
+// in a row of which nothing counts, 0.
 #include "hugectr_lite/ops/softmax.h"
 
 #include "hugectr_lite/core/error.h"
@@ -12,7 +13,8 @@ namespace {
 class SoftmaxLayer : public Layer {
  public:
   explicit SoftmaxLayer(Block& s) : Layer(s) {
-    s.about("Softmax along the last dimension; a second bottom is a mask.");
+    s.about(
+        "Softmax along the last dimension; a second bottom is a mask, and a row without any 1 there becomes 0.");
     s.number("factor", &factor_, {}, "Numbers are multiplied by it first.");
     if (bottoms().size() != 2) expect_bottoms(s, 1);
     expect_tops(s, 1);
