@@ -57,6 +57,9 @@ void initialize(const Initializer& initializer, uint64_t seed, const std::string
     case InitializerType::kOne:
       std::fill(out.begin(), out.end(), 1.0f);
       return;
+    case InitializerType::kConstant:
+      std::fill(out.begin(), out.end(), initializer.constant);
+      return;
   }
 }
 

@@ -5,7 +5,7 @@
 //   Normal (ours)   sigma = sqrt(1 / fan_avg), whole: PyTorch's xavier_normal_
 //   fan in (MLP)    +-1 / sqrt(in), of its biases too: PyTorch's of a linear layer
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
-//   Uniform         +-1 / (in + out); Zero; ones where a layer scales
+//   Uniform         +-1 / (in + out); Zero; ones where a layer scales; a constant of the layer's
 // with fan_avg = (in + out) / 2; for a bias, in counts as 0 unless said.
 #pragma once
 
@@ -26,13 +26,15 @@ enum class InitializerType {
   kUniform,
   kFanInUniform,
   kZero,
-  kOne
+  kOne,
+  kConstant
 };
 
 struct Initializer {
   InitializerType type = InitializerType::kZero;
   int64_t fan_in = 0;
   int64_t fan_out = 0;
+  float constant = 0;  // of kConstant
 };
 
 // Those that a config may name: Normal, Uniform, XavierNorm, XavierUniform, Zero.

@@ -42,6 +42,7 @@
   LAYER("SequenceConcat",         make_sequence_concat)      \
   LAYER("SequenceLast",           make_sequence_last)        \
   LAYER("SequenceMask",           make_sequence_mask)        \
+  LAYER("SiLU",                   make_silu)                 \
   LAYER("Sigmoid",                make_sigmoid)              \
   LAYER("Slice",                  make_slice)                \
   LAYER("Softmax",                make_softmax)              \

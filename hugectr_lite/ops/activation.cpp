@@ -45,6 +45,7 @@ void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, Vect
   HLITE_ACTIVATION_OF(Elu, T)     \
   HLITE_ACTIVATION_OF(Sigmoid, T) \
   HLITE_ACTIVATION_OF(Tanh, T)    \
+  HLITE_ACTIVATION_OF(Silu, T)    \
   HLITE_ACTIVATION_OF(Gelu, T)
 HLITE_FOR_EACH_FLOAT(HLITE_ACTIVATIONS)
 #undef HLITE_ACTIVATIONS

@@ -42,6 +42,7 @@ HLITE_KERNELS(activation) {
   add_activation<Elu>(list);
   add_activation<Sigmoid>(list);
   add_activation<Tanh>(list);
+  add_activation<Silu>(list);
   add_activation<Gelu>(list);
 }
 

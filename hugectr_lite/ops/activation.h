@@ -71,6 +71,20 @@ struct Tanh {
   void check() const {}
 };
 
+// y = x s(x), dx = dy s(x) (1 + x (1 - s(x))), with the sigmoid s.
+struct Silu {
+  static constexpr const char *kForward = "silu_forward", *kBackward = "silu_backward";
+  static constexpr int64_t kGrain = 1 << 12;
+  static constexpr bool kFromInput = true;
+  // -infinity gives NaN, as with PyTorch.
+  [[nodiscard]] HLITE_HD float value(float x) const { return x * Sigmoid().value(x); }
+  [[nodiscard]] HLITE_HD float gradient(float x, float dy) const {
+    const float s = Sigmoid().value(x);
+    return dy * (s * (1 + x * (1 - s)));
+  }
+  void check() const {}
+};
+
 // y = x Phi(x), dx = dy (Phi(x) + x phi(x)), with the normal distribution Phi and its density phi
 // (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016); exact, as PyTorch's default.
 struct Gelu {

@@ -6,9 +6,11 @@
 namespace hlite::ops::gpu {
 
 HLITE_KERNELS(dice) {
+  add_columns<dice::DiceAlphaGradient>(list);
   for_each_float([&]<typename T>() {
     add_elements<dice::DiceForward<T>>(list);
     add_sums<dice::DiceGradientTerms<T>>(list);
+    add_sums<dice::DiceAlphaTerms<T>>(list);
     add_elements<dice::DiceBackward<T>>(list);
   });
 }

@@ -43,6 +43,7 @@ TEST_CASE("initialisers follow their formulas") {
   CHECK(fan_in[1] == Approx(std::sqrt(1.0 / 300 / 3)).epsilon(0.01));
   CHECK(fan_in[2] == Approx(std::sqrt(1.0 / 300)).epsilon(1e-3));
   CHECK(moments({InitializerType::kZero, 300, 100})[2] == 0);
+  CHECK(moments({InitializerType::kConstant, 0, 100, 0.25f})[0] == 0.25);
   std::vector<float> again(n);
   network::initialize({InitializerType::kDefaultWeight, 300, 100}, 5, "t", again);
   network::initialize({InitializerType::kDefaultWeight, 300, 100}, 5, "t", x);

@@ -261,6 +261,9 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
       {"both names of a parameter", R"({"type":"PReLU_Dice","bottom":"dense","top":"x",
         "prelu_dice_param":{"alpha":1,"elu_alpha":1,"eps":0.1}},)" + kInteraction + kTail,
         {"layers[0].prelu_dice_param.elu_alpha", "either alpha or elu_alpha"}},
+      {"an alpha trained by hand", R"({"type":"PReLU_Dice","bottom":"dense","top":"x",
+        "prelu_dice_param":{"alpha":1,"eps":0.1,"trained":0.5}},)" + kInteraction + kTail,
+        {"layers[0].prelu_dice_param.trained", "true or false"}},
       {"dice without epsilon",
         R"({"type":"PReLU_Dice","bottom":"dense","top":"x","prelu_dice_param":{"alpha":1}},)" + kInteraction + kTail,
         {"layers[0].prelu_dice_param", "epsilon"}},
@@ -343,6 +346,10 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         {"layers[0].bottom", "lengths as bottom 0", "\"history\" [B,5,4]"}},
       {"a mask without rows", R"({"type":"SequenceMask","bottom":["history_len","history_len"],"top":"h",
         "max_sequence_len_from":0},)" + kTail, {"layers[0].max_sequence_len_from", "[1, 1048576]", "found 0"}},
+    }},
+    {"SiLU", {
+      {"SiLU bottoms", R"({"type":"SiLU","bottom":["dense","emb"],"top":"h"},)" + kTail,
+        {"layers[0].bottom", "1 bottom"}},
     }},
     {"Sigmoid", {
       {"sigmoid bottoms", R"({"type":"Sigmoid","bottom":["dense","emb"],"top":"h"},)" + kTail,

@@ -109,6 +109,11 @@ const std::vector<Case>& cases() {
            R"(,{"type":"Sigmoid","bottom":"h","top":"r"},{"type":"Sigmoid","bottom":"emb","top":"er"},
           {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
            fc("c", "z", 1)},
+      {"SiLU",
+       fc("dense", "h", 6) +
+           R"(,{"type":"SiLU","bottom":"h","top":"r"},{"type":"SiLU","bottom":"emb","top":"er"},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
       {"Tanh",
        fc("dense", "h", 6) +
            R"(,{"type":"Tanh","bottom":"h","top":"r"},{"type":"Tanh","bottom":"emb","top":"er"},
@@ -174,10 +179,11 @@ const std::vector<Case>& cases() {
            fc("c", "z", 1)},
       {"PReLU_Dice",
        fc("dense", "h", 6) +
-           R"(,{"type":"PReLU_Dice","bottom":"h","top":"n","prelu_dice_param":{"alpha":0.2,"epsilon":0.05}},
+           R"(,{"type":"PReLU_Dice","bottom":"h","top":"n","prelu_dice_param":{"alpha":0.2,"epsilon":0.05,"trained":true}},
           {"type":"Reshape","bottom":"emb","top":"f","leading_dim":4},
           {"name":"d2","type":"PReLU_Dice","bottom":"f","top":"fn","prelu_dice_param":{"elu_alpha":-0.5,"eps":0.1}},
-          {"type":"Reshape","bottom":"fn","top":"e","leading_dim":12},{"type":"Concat","bottom":["n","e"],"top":"c"},)" +
+          {"name":"d3","type":"PReLU_Dice","bottom":"dense","top":"dn","prelu_dice_param":{"alpha":0,"eps":0.1,"trained":true}},
+          {"type":"Reshape","bottom":"fn","top":"e","leading_dim":12},{"type":"Concat","bottom":["n","e","dn"],"top":"c"},)" +
            fc("c", "z", 1)},
       {"SequenceMask",
        fc("dense", "h", 15) + "," + fc("dense", "g", 5) +

@@ -1,5 +1,7 @@
 #include "hugectr_lite/ops/activation.h"
 
+#include <array>
+
 #include "hugectr_lite/core/error.h"
 #include "tests/support/op_device.h"
 
@@ -35,6 +37,43 @@ void check_activation(const F& f, Value&& value, Slope&& slope) {
     CHECK(same_values(in.host(), got_y));
     ops::activation_backward<T>(on.exec(), f, y, gradient, gradient);
     CHECK(same_values(gradient.host(), got_dx));
+  });
+}
+
+// An activation whose gradient is found from x. terms(x): y / x and the two terms of the slope.
+template <typename T, typename F, typename TermsOf>
+void check_activation_of_input(const F& f, TermsOf&& terms) {
+  // The tail is x times a small number, whose argument is rounded: up to 2^-24 x^2 in addition.
+  const Tolerance tolerance = {double{kMin<T>} / 2, kRounding<T> + 256 * kRounding<float>};
+  for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
+    auto x = random_values(n, 1);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 5 == 0 ? 1e-6f : i % 3 == 0 ? 9.0f : 1.0f;
+    x = as<T>(x);
+    const auto dy = random_values<T>(n, 2);
+    std::vector<double> want_y, want_dx, size_dx;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double v = x[i];
+      const std::array<double, 3> of = terms(v);
+      want_y.push_back(v * of[0]);
+      want_dx.push_back(dy[i] * (of[1] + of[2]));
+      size_dx.push_back(std::abs(dy[i]) * (std::abs(of[1]) + std::abs(of[2])));
+    }
+    const DeviceTensor<T> in(on, x, offset), gradient(on, dy, offset);
+    const DeviceTensor<T> y(on, nans(n), offset), dx(on, nans(n), offset);
+    ops::activation_forward<T>(on.exec(), f, in, y);
+    check_close(y.host(), want_y, tolerance, "y");
+    ops::activation_backward<T>(on.exec(), f, in, gradient, dx);
+    const auto got_dx = dx.host();
+    for (size_t i = 0; i < got_dx.size(); ++i) {  // the two terms may cancel
+      INFO("x " << x[i] << ", dx " << got_dx[i] << ", expected " << want_dx[i]);
+      CHECK(std::abs(got_dx[i] - want_dx[i]) <= tolerance.absolute +
+                                                    kRounding<T> * std::abs(want_dx[i]) +
+                                                    256 * kRounding<float> * size_dx[i]);
+    }
+    ops::activation_backward<T>(on.exec(), f, in, gradient, gradient);
+    CHECK(same_values(gradient.host(), got_dx));
+    ops::activation_forward<T>(on.exec(), f, in, in);
+    CHECK(same_values(in.host(), y.host()));
   });
 }
 
@@ -187,46 +226,23 @@ TEMPLATE_TEST_CASE("Tanh agrees with the definition, forward and backward, in pl
       ops::Tanh{}, [](double x) { return std::tanh(x); }, [](double y) { return 1 - y * y; });
 }
 
-TEMPLATE_TEST_CASE("GELU agrees with the definition, forward and backward, in place too", "[gpu]",
-                   float, bf16, fp16) {
-  using T = TestType;
-  // The tail is x times a small number, whose argument is rounded: up to 2^-24 x^2 in addition.
-  const Tolerance tolerance = {double{kMin<T>} / 2, kRounding<T> + 256 * kRounding<float>};
-  for_each_size<T>([&](const OpDevice& on, int64_t n, int64_t offset) {
-    auto x = random_values(n, 1);
-    for (size_t i = 0; i < x.size(); ++i) x[i] *= i % 5 == 0 ? 1e-6f : i % 3 == 0 ? 9.0f : 1.0f;
-    x = as<T>(x);
-    const auto dy = random_values<T>(n, 2);
-    std::vector<double> want_y, want_dx, size_dx;
-    for (size_t i = 0; i < x.size(); ++i) {
-      const double v = x[i], pi = std::acos(-1.0);
-      const double share = 0.5 * std::erfc(-v / std::sqrt(2.0)),
-                   density = std::exp(-v * v / 2) / std::sqrt(2 * pi);
-      want_y.push_back(v * share);
-      want_dx.push_back(dy[i] * (share + v * density));
-      size_dx.push_back(std::abs(dy[i]) * (share + std::abs(v) * density));
-    }
-    const DeviceTensor<T> in(on, x, offset), gradient(on, dy, offset);
-    const DeviceTensor<T> y(on, nans(n), offset), dx(on, nans(n), offset);
-    ops::activation_forward<T>(on.exec(), ops::Gelu{}, in, y);
-    check_close(y.host(), want_y, tolerance, "y");
-    ops::activation_backward<T>(on.exec(), ops::Gelu{}, in, gradient, dx);
-    const auto got_dx = dx.host();
-    for (size_t i = 0; i < got_dx.size(); ++i) {  // the two terms may cancel
-      INFO("x " << x[i] << ", dx " << got_dx[i] << ", expected " << want_dx[i]);
-      CHECK(std::abs(got_dx[i] - want_dx[i]) <= tolerance.absolute +
-                                                    kRounding<T> * std::abs(want_dx[i]) +
-                                                    256 * kRounding<float> * size_dx[i]);
-    }
-    ops::activation_backward<T>(on.exec(), ops::Gelu{}, in, gradient, gradient);
-    CHECK(same_values(gradient.host(), got_dx));
-    ops::activation_forward<T>(on.exec(), ops::Gelu{}, in, in);
-    CHECK(same_values(in.host(), y.host()));
+TEMPLATE_TEST_CASE("GELU and SiLU agree with the definition, forward and backward, in place too",
+                   "[gpu]", float, bf16, fp16) {
+  check_activation_of_input<TestType>(ops::Gelu{}, [](double x) {
+    const double share = 0.5 * std::erfc(-x / std::sqrt(2.0)),
+                 density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+    return std::array<double, 3>{share, share, x * density};
+  });
+  check_activation_of_input<TestType>(ops::Silu{}, [](double x) {
+    const double s = 1 / (1 + std::exp(-x));
+    return std::array<double, 3>{s, s, x * s * (1 - s)};
   });
 }
 
-TEMPLATE_TEST_CASE("GELU lets NaN through, and -infinity as NaN", "[gpu]", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("GELU and SiLU let NaN through, and -infinity as NaN", "[gpu]", float, bf16,
+                   fp16) {
   check_activation_limits<TestType>(ops::Gelu{}, {NAN, INFINITY, NAN, 0});
+  check_activation_limits<TestType>(ops::Silu{}, {NAN, INFINITY, NAN, 0});
 }
 
 TEMPLATE_TEST_CASE("Tanh lets NaN through and ends at -1 and 1", "[gpu]", float, bf16, fp16) {

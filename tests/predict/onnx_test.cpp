@@ -58,8 +58,8 @@ TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same sco
   text.replace(begin, end - begin,
                R"({"name": "t", "type": "MLP", "bottom": "drop", "top": "z", "mlp_param":
       {"num_outputs": [16, 6, 3], "activations": ["Relu", "Gelu", "None"], "biases": [true, false, true]}},
-     {"name": "g", "type": "GELU", "bottom": "z", "top": "g"},
-     {"name": "u", "type": "InnerProduct", "bottom": "g", "top": "z1", "fc_param": {"num_output": 1}},)");
+     {"name": "g", "type": "GELU", "bottom": "z", "top": "g"}, {"name": "s", "type": "SiLU", "bottom": "g", "top": "s"},
+     {"name": "u", "type": "InnerProduct", "bottom": "s", "top": "z1", "fc_param": {"num_output": 1}},)");
   const std::string logits = R"(["z", "label"])";
   text.replace(text.find(logits), logits.size(), R"(["z1", "label"])");
   test::write_text(run / "config.json", text);

@@ -107,6 +107,11 @@ def gelu(g, layer, bottoms):
     return [Tensor(gelu_of(g, x.name), x.dims, x.rows)]
 
 
+def silu(g, layer, bottoms):
+    x = bottoms[0]
+    return [Tensor(g.node("Mul", [x.name, g.node("Sigmoid", [x.name])]), x.dims, x.rows)]
+
+
 def same(g, layer, bottoms):
     """Dropout in an evaluation, Cast."""
     return [bottoms[0]]
@@ -173,6 +178,8 @@ def reshape(g, layer, bottoms):
 
 
 def reduce(g, layer, bottoms):
+    if len(bottoms) > 1:
+        raise ModelError(f"layer {layer['name']}: expected one bottom, found lengths, which are not exported")
     x, axis = bottoms[0], layer.get("axis", 1)
     dims = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)]
     total = g.sum(x.name, axis)
@@ -252,7 +259,7 @@ def layer_norm(g, layer, bottoms):
 LAYERS = {
     "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
     "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
-    "Tanh": activation("Tanh"), "ELU": elu, "GELU": gelu, "Dropout": same, "Cast": same,
+    "Tanh": activation("Tanh"), "ELU": elu, "GELU": gelu, "SiLU": silu, "Dropout": same, "Cast": same,
     "InnerProduct": inner_product, "FusedInnerProduct": inner_product, "Concat": concat, "Slice": slices, "Reshape": reshape, "ReduceSum": reduce,
     "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
     "Interaction": interaction, "MLP": mlp, "MultiCross": multi_cross, "BatchNorm": batch_norm,

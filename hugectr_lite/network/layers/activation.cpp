@@ -78,6 +78,10 @@ std::unique_ptr<Layer> make_tanh(Block& s) {
   return std::make_unique<ActivationLayer<ops::Tanh>>(s, ops::Tanh{}, "tanh x.");
 }
 
+std::unique_ptr<Layer> make_silu(Block& s) {
+  return std::make_unique<ActivationLayer<ops::Silu>>(s, ops::Silu{}, "Extension: x / (1 + e^-x).");
+}
+
 std::unique_ptr<Layer> make_gelu(Block& s) {
   return std::make_unique<ActivationLayer<ops::Gelu>>(
       s, ops::Gelu{}, "x Φ(x), with the normal distribution Φ: exact, as PyTorch's default.");

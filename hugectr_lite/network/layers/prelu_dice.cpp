@@ -1,7 +1,8 @@
 // PReLU_Dice: the activation of Deep Interest Network, y = x (alpha + (1 - alpha) sigmoid(x_hat))
 // on every column of [B,n], or of [m B,n] (ops/dice.h). x_hat is x normalised over the batch, that
 // of all ranks, and in evaluation, as in the paper, by running statistics; HugeCTR takes those of
-// the evaluation's batch, and leaves the ways through mean and variance out of the gradient.
+// the evaluation's batch, and leaves the ways through mean and variance out of the gradient. With
+// `trained`, alpha [n] is a parameter, as in the paper.
 #include "hugectr_lite/ops/dice.h"
 
 #include "hugectr_lite/core/error.h"
@@ -28,6 +29,9 @@ class PReluDiceLayer : public Layer {
                      "The slope for small x.", "The name of `alpha` in later versions.");
       declare_number("epsilon", "eps", &epsilon_, {.min = 1e-12, .max = 1},
                      "Added to the variance.", "The name of `epsilon` in later versions.");
+      param->boolean("trained", &trained_,
+                     "Extension: each column has an alpha of its own, `<name>.alpha`, which begins "
+                     "as `alpha`.");
     }
     expect_one_each(s);
   }
@@ -36,8 +40,13 @@ class PReluDiceLayer : public Layer {
     if (!dims[0].folded) expect_rank(dims[0], 1, 0);
     LayerShape shape = {.tops = {dims[0]},
                         .rows = Rows::kAlike,
-                        .summary = fmt::format("alpha {}, epsilon {}", alpha_, epsilon_)};
-    BatchStatistics::ask_for(shape, dims[0].back());
+                        .summary = fmt::format("{}alpha {}, epsilon {}", trained_ ? "trained " : "",
+                                               alpha_, epsilon_)};
+    const int64_t n = dims[0].back();
+    if (trained_)
+      shape.parameters = {
+          {"alpha", {n}, {InitializerType::kConstant, 0, n, static_cast<float>(alpha_)}}};
+    BatchStatistics::ask_for(shape, n);
     return shape;
   }
 
@@ -46,36 +55,49 @@ class PReluDiceLayer : public Layer {
     const BatchStatistics s(io, epsilon_);
     s.emit_sums(plan, io, name(), phase);
     std::vector<BufferId> reads = s.sources(phase);
-    reads.push_back(x.value);
+    const Alpha alpha = alpha_of(io);
+    reads.insert(reads.end(), {x.value, alpha.trained});
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop", .reads = reads, .writes = {y.value, s.fixed()}},
-                   [=, alpha = alpha_]<typename T>(const StepViews<T>& v) {
+                   [=]<typename T>(const StepViews<T>& v) {
                      ops::dice_forward<T>(v.exec, s.rows(v, x.value), s.make(v, phase),
-                                          static_cast<float>(alpha), s.rows(v, y.value));
+                                          alpha.get(s, v), s.rows(v, y.value));
                    });
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    if (x.grad == kNoBuffer) return;
     const BatchStatistics s(io, epsilon_);
-    const auto alpha = static_cast<float>(alpha_);
+    const Alpha alpha = alpha_of(io);
+    if (trained_)
+      add_typed_step(plan, io.type,
+                     {.name = name() + ".wgrad",
+                      .reads = {x.value, y.grad, s.fixed()},
+                      .writes = {s.gradient_sums(), s.workspace(), io.params[0].grad}},
+                     [=, grad = io.params[0].grad]<typename T>(const StepViews<T>& v) {
+                       ops::dice_alpha_gradient<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
+                                                   s.get(v), s.parts(v), s.gradient_sums(v),
+                                                   s.column(v, grad));
+                     });
+    if (x.grad == kNoBuffer) return;
     add_typed_step(plan, io.type,
                    {.name = name() + ".gradient_sums",
-                    .reads = {x.value, y.grad, s.fixed()},
+                    .reads = {x.value, y.grad, alpha.trained, s.fixed()},
                     .writes = {s.gradient_sums(), s.workspace()}},
                    [=]<typename T>(const StepViews<T>& v) {
                      ops::dice_gradient_sums<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
-                                                s.get(v), alpha, s.parts(v), s.gradient_sums(v));
+                                                s.get(v), alpha.get(s, v), s.parts(v),
+                                                s.gradient_sums(v));
                    });
     s.emit_gradient_gather(plan, io, name());
     add_typed_step(plan, io.type,
                    {.name = name() + ".bprop",
-                    .reads = {x.value, y.grad, s.all_gradient_sums(), s.fixed()},
+                    .reads = {x.value, y.grad, alpha.trained, s.all_gradient_sums(), s.fixed()},
                     .writes = {x.grad, s.fixed()}},
                    [=]<typename T>(const StepViews<T>& v) {
                      ops::dice_backward<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
-                                           s.with_gradient_means(v), alpha, s.rows(v, x.grad));
+                                           s.with_gradient_means(v), alpha.get(s, v),
+                                           s.rows(v, x.grad));
                    });
   }
 
@@ -85,7 +107,21 @@ class PReluDiceLayer : public Layer {
   }
 
  private:
+  struct Alpha {
+    float all = 0;
+    BufferId trained = kNoBuffer;
+    template <typename T>
+    [[nodiscard]] ops::DiceAlpha get(const BatchStatistics& s, const StepViews<T>& v) const {
+      if (trained == kNoBuffer) return all;
+      return Vector<const float>(s.column(v, trained));
+    }
+  };
+  [[nodiscard]] Alpha alpha_of(const LayerIo& io) const {
+    return {static_cast<float>(alpha_), trained_ ? io.params[0].value : kNoBuffer};
+  }
+
   double alpha_ = 0, epsilon_ = 0;
+  bool trained_ = false;
 };
 
 }  // namespace

@@ -99,7 +99,7 @@ const std::map<std::string, std::string> kNetworks = {
       {"name":"c","type":"Concat","bottom":["r","dense"],"top":"x"},
       {"name":"p","type":"MLP","bottom":"x","top":"p","mlp_param":{"num_outputs":[8,6],"activation":"Gelu"}},
       {"name":"l","type":"LayerNorm","bottom":"p","top":"l","ln_param":{"eps":1e-5}},
-      {"name":"e","type":"PReLU_Dice","bottom":"l","top":"h","prelu_dice_param":{"alpha":0.2,"epsilon":0.05}})"}};
+      {"name":"e","type":"PReLU_Dice","bottom":"l","top":"h","prelu_dice_param":{"alpha":0.2,"epsilon":0.05,"trained":true}})"}};
 
 // Those of the CPU, or of GPUs.
 std::vector<RunOption> run_options(bool on_gpus) {
@@ -323,7 +323,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kLeftOut = {
     {"tests/network/layers_test.cpp trains it",
      {"Add", "Cast", "DotProduct", "ELU", "ElementwiseMultiply", "FusedReshapeConcat", "GELU",
       "Multiply", "PositionEmbedding", "ReduceMean", "ReduceSum", "Scale", "SequenceConcat",
-      "SequenceLast", "SequenceMask", "Sigmoid", "Slice", "Softmax", "Sub", "Tanh",
+      "SequenceLast", "SequenceMask", "SiLU", "Sigmoid", "Slice", "Softmax", "Sub", "Tanh",
       "WeightMultiply", "causal", "count", "from", "max_sequence_len_from",
       "max_sequence_len_to"}},
     {"in every network here", {"BinaryCrossEntropyLoss", "InnerProduct"}},
