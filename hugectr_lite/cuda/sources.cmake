@@ -16,6 +16,7 @@ set(hlite_kernel_sources
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/activation.cu
   hugectr_lite/ops/batch_norm.cu
+  hugectr_lite/ops/batched_product.cu
   hugectr_lite/ops/mean_loss.cu
   hugectr_lite/ops/cast.cu
   hugectr_lite/ops/concat.cu

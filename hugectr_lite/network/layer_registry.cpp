@@ -29,6 +29,7 @@
   LAYER("LayerNorm",              make_layer_norm)           \
   GROUP("MLP",                    make_mlp)                  \
   LAYER("MSELoss",                make_mse_loss)             \
+  LAYER("MatrixMultiply",         make_matrix_multiply)      \
   LAYER("MultiCross",             make_multi_cross)          \
   LAYER("MultiCrossEntropyLoss",  make_multi_cross_entropy_loss) \
   LAYER("Multiply",               make_weight_multiply)      \
@@ -48,6 +49,7 @@
   LAYER("Softmax",                make_softmax)              \
   LAYER("Sub",                    make_sub)                  \
   LAYER("Tanh",                   make_tanh)                 \
+  LAYER("Transpose",              make_transpose)            \
   LAYER("WeightMultiply",         make_weight_multiply)
 // clang-format on
 
@@ -81,9 +83,8 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE, HLITE_GROUP_LINE)};
 #undef HLITE_GROUP_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss",       "Gather",
-                                             "GroupFusedInnerProduct", "GRU",
-                                             "MatrixMultiply",         "MultiHeadAttention"};
+constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss", "Gather", "GroupFusedInnerProduct",
+                                             "GRU", "MultiHeadAttention"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -65,7 +65,8 @@ Json config_of(const std::string& type, bool by_position) {
     data["sparse"] = {input("target", 2, slots), input("history", 2, {{"max_len", kPositions}})};
     emb.update({{"bottom", {"target", "history"}}, {"top", {"t", "h"}}});
     tables["combiner"] = "concat";
-    for (const auto& [name, width] : {std::pair("t", 2 * kWidth), std::pair("h", kAll - 2 * kWidth)})
+    for (const auto& [name, width] :
+         {std::pair("t", 2 * kWidth), std::pair("h", kAll - 2 * kWidth)})
       flat.push_back({{"type", "Reshape"},
                       {"bottom", name},
                       {"top", std::string(name) + "_flat"},
@@ -91,20 +92,21 @@ Tensors trained(const std::string& type, bool by_position, const Words& argument
   write_text(directory / "config.json", config_of(type, by_position).dump());
   write_text(directory / "train.bin", samples(500, 1, by_position));
   write_text(directory / "eval.bin", samples(333, 2, by_position));
-  const auto result = run_program(
-      environment + Words{HLITE_TRAIN, "--config", directory / "config.json", "--quiet",
-                          "--threads", "2", "--save", directory / "out", "--set",
-                          "solver.max_iter=12", "--set", "solver.eval_interval=0"} +
-      arguments);
+  const auto result =
+      run_program(environment +
+                  Words{HLITE_TRAIN, "--config", directory / "config.json", "--quiet", "--threads",
+                        "2", "--save", directory / "out", "--set", "solver.max_iter=12", "--set",
+                        "solver.eval_interval=0"} +
+                  arguments);
   INFO(type << " " << by_position << " " << fmt::format("{}", fmt::join(arguments, " ")));
   INFO(result.err);
   REQUIRE(result.code == 0);
   return everything(directory / "out");
 }
 
-constexpr const char* kTypes[] = {
-    "HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot",
-    "LocalizedSlotSparseEmbeddingHash", "DistributedSlotSparseEmbeddingHash"};
+constexpr const char* kTypes[] = {"HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot",
+                                  "LocalizedSlotSparseEmbeddingHash",
+                                  "DistributedSlotSparseEmbeddingHash"};
 const std::string kLocalAdam =
     R"(optimizer={"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01}})";
 
@@ -126,7 +128,8 @@ TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond
       Words words = base;
       words.push_back(gpu(ranks));
       const Words arguments = changes_of(words) + Words{"--device", "cuda"};
-      CHECK(trained(type, false, arguments, kFourGpus) == trained(type, true, arguments, kFourGpus));
+      CHECK(trained(type, false, arguments, kFourGpus) ==
+            trained(type, true, arguments, kFourGpus));
     }
   for (const char* input : {"own", "broadcast"}) {
     Words words = base;
@@ -135,15 +138,16 @@ TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond
           trained(kTypes[0], true, changes_of(words)));
   }
   const TemporaryDirectory disk;
-  const Words memory = base + Words{fmt::format(
-                                  R"(solver.embedding_memory={{"host_gb":0.000004,"disk":"{}"}})",
-                                  disk.path())};
-  CHECK(trained(kTypes[0], false, changes_of(memory)) == trained(kTypes[0], true, changes_of(base)));
+  const Words memory =
+      base + Words{fmt::format(R"(solver.embedding_memory={{"host_gb":0.000004,"disk":"{}"}})",
+                               disk.path())};
+  CHECK(trained(kTypes[0], false, changes_of(memory)) ==
+        trained(kTypes[0], true, changes_of(base)));
 }
 
 namespace {
-constexpr const char* kRuns[] = {"din", "din/config_norm.json", "bst", "gru", "gru/config_raw.json",
-                                 "ple"};
+constexpr const char* kRuns[] = {"din", "din/config_norm.json", "bst",
+                                 "gru", "gru/config_raw.json",  "ple"};
 }  // namespace
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on one rank", "[no-tsan]") {

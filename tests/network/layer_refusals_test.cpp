@@ -240,6 +240,14 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         {"type":"MSELoss","bottom":["z","label"],"top":"loss","score_scale":0})",
         {"layers[3].score_scale", "a number in [1e-30", "found 0"}},
     }},
+    {"MatrixMultiply", {
+      {"matrices that do not meet", R"({"type":"MatrixMultiply","bottom":["emb","emb"],"top":"h"},)" + kTail,
+        {"layers[0].bottom", "as many columns of \"emb\" as rows of \"emb\"", "[B,3,4] and [B,3,4]"}},
+      {"columns times a matrix", R"({"type":"MatrixMultiply","bottom":["dense","emb"],"top":"h"},)" + kTail,
+        {"layers[0].bottom", "2 dimensions", "[B,5]"}},
+      {"one matrix", R"({"type":"MatrixMultiply","bottom":"emb","top":"h"},)" + kTail,
+        {"layers[0].bottom", "2 bottom", "found 1"}},
+    }},
     {"MultiCrossEntropyLoss", {
       {"no weight for each task", R"({"type":"InnerProduct","bottom":"dense","top":"z","fc_param":{"num_output":2}},
         {"type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss"})", {"layers[1]", "target_weight"}},
@@ -379,6 +387,10 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
     {"Tanh", {
       {"two tops", R"({"type":"Tanh","bottom":"dense","top":["x","y"]},)" + kInteraction + kTail,
         {"layers[0].top", "1 top", "found 2"}},
+    }},
+    {"Transpose", {
+      {"the transpose of columns", R"({"type":"Transpose","bottom":"dense","top":"h"},)" + kTail,
+        {"layers[0].bottom", "2 dimensions", "[B,5]"}},
     }},
     {"WeightMultiply", {
       {"one weight_dims", R"({"type":"WeightMultiply","bottom":"dense","weight_dims":[5],"top":"h"},)" + kTail,

@@ -220,6 +220,17 @@ const std::vector<Case>& cases() {
           {"type":"Reshape","bottom":"items","top":"e","leading_dim":20},
           {"type":"Concat","bottom":["e","target","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
+      {"MatrixMultiply",
+       fc("dense", "h", 6) +
+           R"(,{"type":"Reshape","bottom":"h","top":"w","leading_dim":3,"time_step":2},
+          {"name":"m1","type":"MatrixMultiply","bottom":["w","emb"],"top":"a"},
+          {"type":"Transpose","bottom":"emb","top":"t"},{"name":"m2","type":"MatrixMultiply","bottom":["emb","t"],"top":"g"},
+          {"type":"Reshape","bottom":"a","top":"ae"},{"type":"Reshape","bottom":"g","top":"ge"},
+          {"type":"Concat","bottom":["ae","ge"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Transpose", fc("emb", "h", 5) + R"(,{"type":"Transpose","bottom":"h","top":"t"},)" +
+                        fc("t", "k", 2) + R"(,{"type":"Reshape","bottom":"k","top":"e"},)" +
+                        fc("e", "z", 1)},
       {"MultiCrossEntropyLoss",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1),

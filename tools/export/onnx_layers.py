@@ -256,6 +256,16 @@ def layer_norm(g, layer, bottoms):
     return [Tensor(g.node("Add", [scaled, g.weight(name + ".beta", [n])]), x.dims, x.rows)]
 
 
+def matrix_multiply(g, layer, bottoms):
+    a, b = bottoms
+    return [Tensor(g.node("MatMul", [a.name, b.name]), [a.dims[0], b.dims[1]])]
+
+
+def transpose(g, layer, bottoms):
+    x = bottoms[0]
+    return [Tensor(g.node("Transpose", [x.name], perm=[0, 2, 1]), x.dims[::-1])]
+
+
 LAYERS = {
     "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
     "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
@@ -263,7 +273,7 @@ LAYERS = {
     "InnerProduct": inner_product, "FusedInnerProduct": inner_product, "Concat": concat, "Slice": slices, "Reshape": reshape, "ReduceSum": reduce,
     "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
     "Interaction": interaction, "MLP": mlp, "MultiCross": multi_cross, "BatchNorm": batch_norm,
-    "LayerNorm": layer_norm,
+    "LayerNorm": layer_norm, "MatrixMultiply": matrix_multiply, "Transpose": transpose,
 }
 
 

@@ -30,7 +30,8 @@ ARGUMENTS = {
     "FmOrder2": (None, {"out_dim": "out_dim"}),
     "MultiCrossEntropyLoss": (None, {"target_weight_vec": "target_weight"}),
     **{name: (None, {}) for name in ("Add", "Cast", "DotProduct", "ElementwiseMultiply", "FusedReshapeConcat",
-                                     "Interaction", "ReLU", "Sigmoid", "Softmax", "Sub", "BinaryCrossEntropyLoss")},
+                                     "Interaction", "MatrixMultiply", "ReLU", "Sigmoid", "Softmax", "Sub",
+                                     "BinaryCrossEntropyLoss")},
 }
 # What is missing where the config requires it: the default of HugeCTR's Python interface.
 DEFAULTS = {"BatchNorm": {"factor": 1.0, "eps": 1e-5}, "PReLU_Dice": {"elu_alpha": 1.0, "eps": 1e-5},
