@@ -138,7 +138,9 @@ inline void check_run(const std::string& name, int threads,
   INFO(first_twenty.err);
   REQUIRE(first_twenty.code == 0);
   auto got = read_weights(run / "got.safetensors");
-  std::erase_if(got, [](const auto& tensor) { return tensor.first.ends_with(".keys"); });
+  std::erase_if(got, [](const auto& tensor) {
+    return tensor.first.ends_with(".keys") || tensor.first.find(".running_") != std::string::npos;
+  });
   const auto want = read_weights(run / "weights_20.safetensors");
   REQUIRE(got.size() == want.size());
   for (const auto& [tensor, values] : want) {

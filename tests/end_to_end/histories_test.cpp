@@ -10,7 +10,7 @@ constexpr int64_t kPositions = 5, kItems = 40, kCategories = 7, kWidth = 4;
 
 // Samples of an item, its category, and up to kPositions of each before: position by position, or
 // slot by slot.
-std::string samples(int64_t n, uint64_t seed, bool by_position) {
+std::string history_samples(int64_t n, uint64_t seed, bool by_position) {
   std::string bytes;
   const auto put = [&](uint32_t v) { bytes.append(reinterpret_cast<const char*>(&v), sizeof(v)); };
   for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
@@ -34,12 +34,13 @@ using Json = nlohmann::json;
 
 Json repeated(const std::vector<int64_t>& of, int64_t times) {
   Json list = Json::array();
-  for (int64_t i = 0; i < times; ++i) list.insert(list.end(), of.begin(), of.end());
+  for (int64_t i = 0; i < times; ++i)
+    for (const int64_t one : of) list.push_back(one);
   return list;
 }
 
 // The two spellings of one model.
-Json config_of(const std::string& type, bool by_position) {
+Json history_config(const std::string& type, bool by_position) {
   Json config = Json::parse(small_config());
   const Json slots = {{"nnz_per_slot", 1}, {"is_fixed_length", false}, {"type", "LocalizedSlot"}};
   const auto input = [&](const char* top, int64_t count, Json more) {
@@ -86,12 +87,12 @@ Json config_of(const std::string& type, bool by_position) {
   return config;
 }
 
-Tensors trained(const std::string& type, bool by_position, const Words& arguments,
-                const Words& environment = {}) {
+Tensors trained_on_histories(const std::string& type, bool by_position, const Words& arguments,
+                             const Words& environment = {}) {
   const TemporaryDirectory directory;
-  write_text(directory / "config.json", config_of(type, by_position).dump());
-  write_text(directory / "train.bin", samples(500, 1, by_position));
-  write_text(directory / "eval.bin", samples(333, 2, by_position));
+  write_text(directory / "config.json", history_config(type, by_position).dump());
+  write_text(directory / "train.bin", history_samples(500, 1, by_position));
+  write_text(directory / "eval.bin", history_samples(333, 2, by_position));
   const auto result =
       run_program(environment +
                   Words{HLITE_TRAIN, "--config", directory / "config.json", "--quiet", "--threads",
@@ -104,60 +105,61 @@ Tensors trained(const std::string& type, bool by_position, const Words& argument
   return everything(directory / "out");
 }
 
-constexpr const char* kTypes[] = {"HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot",
-                                  "LocalizedSlotSparseEmbeddingHash",
-                                  "DistributedSlotSparseEmbeddingHash"};
-const std::string kLocalAdam =
+constexpr const char* kHistoryTypes[] = {
+    "HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot",
+    "LocalizedSlotSparseEmbeddingHash", "DistributedSlotSparseEmbeddingHash"};
+const std::string kHistoryAdam =
     R"(optimizer={"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01}})";
 
 }  // namespace
 
 TEST_CASE("a history has the bits of a slot for each position, in all embedding types") {
-  for (const char* type : kTypes)
+  for (const char* type : kHistoryTypes)
     for (const char* ranks : {"[0]", "[[0,1,2]]"}) {
-      const Words arguments = changes_of({gpu(ranks), kLocalAdam, "solver.batchsize=48"});
-      CHECK(trained(type, false, arguments) == trained(type, true, arguments));
+      const Words arguments = changes_of({gpu(ranks), kHistoryAdam, "solver.batchsize=48"});
+      CHECK(trained_on_histories(type, false, arguments) ==
+            trained_on_histories(type, true, arguments));
     }
 }
 
 TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond memory",
           "[slow][release-only]") {
-  const Words base = {kLocalAdam, "solver.batchsize=48"};
-  for (const char* type : kTypes)
+  const Words base = {kHistoryAdam, "solver.batchsize=48"};
+  for (const char* type : kHistoryTypes)
     for (const char* ranks : {"[0]", "[[0,1]]"}) {
       Words words = base;
       words.push_back(gpu(ranks));
       const Words arguments = changes_of(words) + Words{"--device", "cuda"};
-      CHECK(trained(type, false, arguments, kFourGpus) ==
-            trained(type, true, arguments, kFourGpus));
+      CHECK(trained_on_histories(type, false, arguments, kFourGpus) ==
+            trained_on_histories(type, true, arguments, kFourGpus));
     }
   for (const char* input : {"own", "broadcast"}) {
     Words words = base;
     words.insert(words.end(), {gpu("[[0,1]]"), std::string("solver.input=") + input});
-    CHECK(trained(kTypes[0], false, changes_of(words)) ==
-          trained(kTypes[0], true, changes_of(words)));
+    CHECK(trained_on_histories(kHistoryTypes[0], false, changes_of(words)) ==
+          trained_on_histories(kHistoryTypes[0], true, changes_of(words)));
   }
   const TemporaryDirectory disk;
   const Words memory =
       base + Words{fmt::format(R"(solver.embedding_memory={{"host_gb":0.000004,"disk":"{}"}})",
                                disk.path())};
-  CHECK(trained(kTypes[0], false, changes_of(memory)) ==
-        trained(kTypes[0], true, changes_of(base)));
+  CHECK(trained_on_histories(kHistoryTypes[0], false, changes_of(memory)) ==
+        trained_on_histories(kHistoryTypes[0], true, changes_of(base)));
 }
 
 namespace {
-constexpr const char* kRuns[] = {"din", "din/config_norm.json", "bst",
-                                 "gru", "gru/config_raw.json",  "ple"};
+constexpr const char* kHistoryRuns[] = {"din", "din/config_norm.json", "bst",
+                                        "gru", "gru/config_raw.json",  "ple"};
 }  // namespace
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on one rank", "[no-tsan]") {
-  for (const char* name : kRuns)
+  for (const char* name : kHistoryRuns)
     for (const int threads : {1, 2}) check_run(name, threads);
 }
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on several ranks",
           "[no-tsan][slow][release-only]") {
-  for (const char* name : kRuns) {
+  for (const char* name : kHistoryRuns) {
     for (const char* ranks : {"[[0,1]]", "[[0,1,2,3]]"}) check_run(name, 2, {gpu(ranks)});
     check_run(name, 1, {gpu("[[0],[1]]")}, 2);
   }
@@ -165,7 +167,7 @@ TEST_CASE("golden runs of histories and of two tasks are reproduced on several r
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on GPUs",
           "[no-tsan][slow][release-only]") {
-  for (const char* name : kRuns)
+  for (const char* name : kHistoryRuns)
     for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"})
       check_run(name, 1, {gpu(ranks), "solver.device=cuda"}, 0, kFourGpus);
 }

@@ -153,7 +153,18 @@ std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, in
 
 void load_trained_weights(Model& model, const std::string& path) {
   const checkpoint::WeightsFile file = checkpoint::weights_in(path);
-  checkpoint::load_weights(file, weights_to_read(model, ReadFile(file.path)));
+  const ReadFile opened(file.path);
+  std::vector<TensorRef> weights = weights_to_read(model, opened);
+  if (model.config().trains) {
+    const checkpoint::SafetensorsReader reader(opened);
+    const auto& running = model.layers().network->running();
+    std::erase_if(weights, [&](const TensorRef& t) {
+      return reader.find(t.name) == nullptr &&
+             std::any_of(running.begin(), running.end(),
+                         [&](const auto& of) { return of.name == t.name; });
+    });
+  }
+  checkpoint::load_weights(file, weights);
 }
 
 void weights_changed(const Model& model) {

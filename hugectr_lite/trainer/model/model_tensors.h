@@ -37,7 +37,7 @@ std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file,
 std::vector<TensorRef> states_to_read(Model& model, const ByteSource& file, int64_t iteration);
 
 // Fills them from a checkpoint's directory, with its best weights if it has them, or from an
-// exported file.
+// exported file. A model that trains keeps the first values of statistics that the file lacks.
 void load_trained_weights(Model& model, const std::string& path);
 
 // To be called when weights have been set, before a plan runs: working copies follow.
