@@ -35,11 +35,13 @@ ordered_json record_json(const Manifest& m) {
   const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
   const int64_t weights = m.sample_weight ? 1 : 0;
   const auto number = [](bool is_float) { return is_float ? "float32" : "int32"; };
-  ordered_json json = {{"bytes", m.record_bytes()},
-                       {"byte_order", "little"},
-                       {"label", {{"type", number(m.float_label)}, {"offset", 0}, {"count", 1}}}};
-  if (m.sample_weight) json["weight"] = {{"type", "float32"}, {"offset", 4}, {"count", 1}};
-  const int64_t dense = 4 * (1 + weights);
+  ordered_json json = {
+      {"bytes", m.record_bytes()},
+      {"byte_order", "little"},
+      {"label", {{"type", number(m.float_label)}, {"offset", 0}, {"count", m.label_dim}}}};
+  if (m.sample_weight)
+    json["weight"] = {{"type", "float32"}, {"offset", 4 * m.label_dim}, {"count", 1}};
+  const int64_t dense = 4 * (m.label_dim + weights);
   json["dense"] = {{"type", number(m.float_dense)}, {"offset", dense}, {"count", m.dense_dim}};
   json["keys"] = {{"type", "uint32"}, {"offset", dense + 4 * m.dense_dim}, {"count", keys}};
   return json;
@@ -163,7 +165,7 @@ void declare(Block& s, ManifestColumn& column) {
 }
 
 int64_t Manifest::record_bytes() const {
-  return 4 * (1 + (sample_weight ? 1 : 0) + dense_dim +
+  return 4 * (label_dim + (sample_weight ? 1 : 0) + dense_dim +
               std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
 }
 
@@ -202,7 +204,7 @@ std::string Manifest::to_json() const {
   json["float_label_dense"] = float_label && float_dense;
   json["float_label"] = float_label;
   json["float_dense"] = float_dense;
-  json["label_dim"] = 1;
+  json["label_dim"] = label_dim;
   if (real_label) json["real_label"] = true;
   if (sample_weight) json["sample_weight"] = true;
   if (negative_share < 1) json["negative_share"] = negative_share;
@@ -286,6 +288,7 @@ static void declare(Block& s, Manifest& m) {
   m.float_label = m.float_dense = both;
   s.boolean("float_label", &m.float_label);
   s.boolean("float_dense", &m.float_dense);
+  s.integer("label_dim", &m.label_dim, {.min = 1});
   s.boolean("real_label", &m.real_label);
   s.boolean("sample_weight", &m.sample_weight);
   s.number("negative_share", &m.negative_share, {.min = 0, .max = 1, .without_min = true});

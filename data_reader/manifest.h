@@ -75,6 +75,7 @@ struct Manifest {
   std::string tool;            // "criteo_prep"
   std::string format = "raw";  // raw, multi_hot_raw, norm
   bool float_label = false, float_dense = false;
+  int64_t label_dim = 1;       // labels of a row; counts of positives are of the first
   bool real_label = false;     // labels are any numbers, not 0 or 1
   bool sample_weight = false;  // after the label of a row comes its weight
   double negative_share = 1;   // of the training rows with label 0, those that were kept

@@ -58,6 +58,10 @@ class Fit {
     expect("sample_weight", m_.sample_weight == config.sample_weight, weights(m_.sample_weight),
            weights(config.sample_weight),
            fmt::format("set \"sample_weight\": {} in the label of layers[0]", m_.sample_weight));
+    const auto count = [](int64_t n) { return fmt::format("{} label{}", n, n == 1 ? "" : "s"); };
+    expect("label_dim", m_.label_dim == config.label_dim, count(m_.label_dim),
+           count(config.label_dim),
+           fmt::format("set \"label_dim\": {} in the label of layers[0]", m_.label_dim));
     const auto labels = [](bool real) { return real ? "real labels" : "labels of 0 and 1"; };
     expect("real_label", m_.real_label == config.real_label, labels(m_.real_label),
            labels(config.real_label),

@@ -31,7 +31,8 @@ struct RowLayout {
   // The table of each slot (slot_tables.h): slots of a table share a vocabulary.
   std::vector<int64_t> slot_tables = {};
   bool real_label = false;  // the label is a float32, else 0 or 1
-  bool weighted = false;    // the first dense column is the weight of the row
+  int labels = 1;           // the first dense columns are all labels but the first,
+  bool weighted = false;    // and then the weight of the row
   int shortest_row = 1;     // bytes of the shortest line that can be a row, line feed included
   KeyLayout keys = {};      // of slots with several keys, of 8 bytes; no slots: each has one key
   [[nodiscard]] int columns() const { return 1 + dense + slots; }

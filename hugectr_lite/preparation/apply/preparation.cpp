@@ -110,7 +110,7 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   if (fitted.size() != schema.features().size())
     raise<DataError>("{}: features.dense: expected {} columns, found {}", path_,
                      schema.features().size(), fitted.size());
-  if (schema.weighted) dense_.emplace_back();
+  dense_.resize(schema.no_features());
   for (const JsonNode& node : fitted) {
     dense_.push_back({.transform = schema.dense[dense_.size()].transform,
                       .scale = {.mean = config::to_number(member(node, "mean")),
@@ -122,6 +122,7 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
             .slot_tables = schema.slot_tables(),
             .real_label = schema.real_label,
             .weighted = schema.weighted,
+            .labels = static_cast<int>(schema.texts.size()),
             .hotness = schema.hotness()};
   open_ids(folder, /*has_other=*/true);
   auto parser = std::make_unique<CsvRowParser>(std::move(schema));
@@ -140,7 +141,8 @@ const CsvRowParser* Preparation::open_lines(CsvSchema schema, Labels labels, int
   TrainingColumns training{.count = columns};
   if (labels == Labels::kAbsent) {
     training.left_out = {schema.label.index};
-    if (schema.weighted) training.left_out.push_back(schema.dense.front().number.column.index);
+    for (size_t k = 0; k < schema.no_features(); ++k)
+      training.left_out.push_back(schema.dense[k].number.column.index);
     std::sort(training.left_out.rbegin(), training.left_out.rend());
     of_lines.remove_label();
   }

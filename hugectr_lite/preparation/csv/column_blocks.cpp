@@ -32,8 +32,10 @@ void declare_column(Block& s, CsvColumn& column, bool header) {
 // The label would be learnt at once, and is of no use where it has to be predicted.
 void declare_other_column(Block& s, CsvColumn& column, const ColumnRules& rules) {
   declare_column(s, column, rules.header);
-  if (s.has("column") && column.index == rules.label.index &&
-      column.header_name == rules.label.header_name)
+  const auto is_this = [&](const CsvColumn& label) {
+    return column.index == label.index && column.header_name == label.header_name;
+  };
+  if (s.has("column") && std::any_of(rules.labels.begin(), rules.labels.end(), is_this))
     s.expected("column", "another column than the label's");
 }
 

@@ -14,7 +14,7 @@ struct ColumnRules {
   bool header = false;               // columns may be given by name
   bool trim = false;                 // blanks around fields are dropped
   std::vector<std::string> missing;  // of all columns
-  CsvColumn label;                   // no feature is read from it
+  std::vector<CsvColumn> labels;     // no feature is read from them
 };
 
 // Declares the keys "column", "name" and, with `rules` that say so, "missing" of a column.

@@ -247,10 +247,14 @@ void describe_values(const CsvSchema& schema, const std::vector<DenseScale>& sca
     for (const std::string& value : values) text += (text.empty() ? "" : " ") + in_quotes(value);
     return text.empty() ? none : text;
   };
+  const auto texts_of = [&](const LabelTexts& texts) {
+    return fmt::format("1 for {}, 0 for {}", list(texts.positive, ""),
+                       list(texts.negative, "all others"));
+  };
   manifest.rules.push_back(
-      {"label", schema.real_label ? "the number"
-                                  : fmt::format("1 for {}, 0 for {}", list(schema.positive, ""),
-                                                list(schema.negative, "all others"))});
+      {"label", schema.real_label ? "the number" : texts_of(schema.texts.front())});
+  for (size_t l = 1; l < schema.texts.size(); ++l)
+    manifest.rules.push_back({fmt::format("label {}", l + 1), texts_of(schema.texts[l])});
   manifest.rules.push_back({"missing", list(schema.missing, "\"\"")});
   for (const CategoryColumn& category : schema.categorical)
     if (std::string transform = describe_transform(category); !transform.empty())
@@ -286,10 +290,10 @@ struct Task {
     if (schema.header)
       schema.find_by_name(first_fields(options.train[0], schema, options.run.block_bytes));
     if (options.guessed) schema.guessed_file = options.schema;
-    if (schema.real_label && options.run.negative_share < 1)
-      raise<ConfigError>(
-          "--negative-share: expected 1, as the label of the schema is a number, found {}",
-          options.run.negative_share);
+    if ((schema.real_label || schema.texts.size() > 1) && options.run.negative_share < 1)
+      raise<ConfigError>("--negative-share: expected 1, as the schema has {}, found {}",
+                         schema.real_label ? "a number for a label" : "several labels",
+                         options.run.negative_share);
     if (!options.split.splits()) return;
     plan = plan_split(options.train, schema, options.split, options.output.seed,
                       options.output.folder, static_cast<size_t>(options.run.block_bytes));
@@ -313,6 +317,7 @@ data::Manifest prepare(const Task& task) {
                        .slot_tables = given_schema.slot_tables(),
                        .real_label = given_schema.real_label,
                        .weighted = given_schema.weighted,
+                       .labels = static_cast<int>(given_schema.texts.size()),
                        .hotness = given_schema.hotness()};
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
@@ -361,7 +366,7 @@ data::Manifest prepare(const Task& task) {
 
   const DenseFinish finish_dense = [&](int k, const double* values, int64_t count, uint32_t* out,
                                        int64_t stride) {
-    const int64_t feature = k - (schema.weighted ? 1 : 0);  // -1: the weight
+    const int64_t feature = k - static_cast<int64_t>(schema.no_features());  // < 0: a label, weight
     const bool standardize = is_standardized(schema.dense[static_cast<size_t>(k)].transform);
     const DenseScale scale = feature < 0 ? DenseScale() : scales[static_cast<size_t>(feature)];
     for (int64_t i = 0; i < count; ++i)

@@ -38,7 +38,7 @@ class CsvLineParser final : public LineParser {
         part_(part),
         by_(std::move(by)) {
     const auto add = [&](const CsvColumn& column) {
-      if (column.index < 0) return;  // the weight, where lines lack it
+      if (column.index < 0) return;  // a label or the weight, where lines lack it
       names_.emplace_back(static_cast<size_t>(column.index),
                           column.header_name.empty() ? column.name : column.header_name);
     };

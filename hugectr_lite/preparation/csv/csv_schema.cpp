@@ -38,21 +38,38 @@ std::string names_of(const std::vector<std::string_view>& fields) {
                                 : text;
 }
 
-void declare_label(Block& s, CsvSchema& schema) {
-  declare_column(s, schema.label, schema.header);
-  schema.label.missing = schema.missing;
-  s.boolean("real", &schema.real_label);
+// `several`: one of a list.
+void declare_label(Block& s, CsvSchema& schema, CsvColumn& column, bool several) {
+  LabelTexts& texts = schema.texts.emplace_back();
+  declare_column(s, column, schema.header);
+  column.missing = schema.missing;
+  if (!several) s.boolean("real", &schema.real_label);
   if (schema.real_label) {
     for (const char* key : {"positive", "negative"})
       if (s.has(key)) s.refuse(key, "expected none with \"real\": true, as the label is a number");
     return;
   }
-  if (s.strings("positive", &schema.positive, "", kRequired) && schema.positive.empty())
+  if (s.strings("positive", &texts.positive, "", kRequired) && texts.positive.empty())
     s.expected("positive", "at least one text that means label 1");
-  s.strings("negative", &schema.negative);
-  for (const std::string& value : schema.negative)
-    if (std::find(schema.positive.begin(), schema.positive.end(), value) != schema.positive.end())
+  s.strings("negative", &texts.negative);
+  for (const std::string& value : texts.negative)
+    if (std::find(texts.positive.begin(), texts.positive.end(), value) != texts.positive.end())
       s.refuse("", fmt::format("{} is both positive and negative", in_quotes(value)));
+}
+
+void declare_labels(Block& s, CsvSchema& schema) {
+  s.value("label", kRequired, [&](const JsonNode& node) {
+    const bool several = node.kind() == JsonNode::Kind::kArray;
+    if (several && node.elements().empty()) config::fail_expected(node, "at least one label");
+    schema.texts.clear();
+    const auto declare = [&](CsvColumn& column) {
+      return [&](Block& of) { declare_label(of, schema, column, several); };
+    };
+    if (!several) return config::read_object(node, declare(schema.label));
+    config::read_object(node.elements().front(), declare(schema.label));
+    for (const JsonNode& label : std::span(node.elements()).subspan(1))
+      config::read_object(label, declare(schema.dense.emplace_back().number.column));
+  });
 }
 
 // A name that one column has alone is a slip. `nodes`: of each categorical column.
@@ -87,8 +104,9 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     s.strings("comment", &schema.comment);
     if (std::count(schema.comment.begin(), schema.comment.end(), "") > 0)
       s.expected("comment", "texts of at least one character");
-    if (auto label = s.object("label", "", kRequired)) declare_label(*label, schema);
-    const ColumnRules rules{schema.header, schema.trim, schema.missing, schema.label};
+    declare_labels(s, schema);
+    ColumnRules rules{schema.header, schema.trim, schema.missing, {schema.label}};
+    for (const Dense& label : schema.dense) rules.labels.push_back(label.number.column);
     if (auto weight = s.object("weight", "")) {
       if (weight->node()) schema.weighted = true;
       CsvSchema::Dense column;
@@ -202,22 +220,23 @@ void CsvSchema::set_carry(const std::vector<std::string>& names) {
 }
 
 void CsvSchema::remove_label() {
-  CsvColumn weight;
-  if (weighted) std::swap(weight, dense.front().number.column);
+  std::vector<CsvColumn> gone = {std::exchange(label, {})};
+  for (size_t k = 0; k < no_features(); ++k)
+    gone.push_back(std::exchange(dense[k].number.column, {}));
   const auto move_up = [&](CsvColumn& column) {
-    const int64_t before = int64_t{label.index >= 0 && label.index < column.index} +
-                           int64_t{weight.index >= 0 && weight.index < column.index};
-    column.index -= before;
+    column.index -= std::count_if(gone.begin(), gone.end(), [&](const CsvColumn& one) {
+      return one.index >= 0 && one.index < column.index;
+    });
   };
   for_each_input(move_up);
   for (CsvColumn& column : carry) {
-    if (!column.header_name.empty() ? column.header_name == label.header_name
-                                    : column.index == label.index)
-      raise<ConfigError>("--carry: expected columns that the lines have, found {}, the label",
-                         in_quotes(column.name));
+    for (size_t l = 0; l < texts.size(); ++l)
+      if (!column.header_name.empty() ? column.header_name == gone[l].header_name
+                                      : column.index == gone[l].index)
+        raise<ConfigError>("--carry: expected columns that the lines have, found {}, the label",
+                           in_quotes(column.name));
     move_up(column);
   }
-  label.index = -1;
   labelled = false;
 }
 

@@ -8,8 +8,9 @@
 // Categorical columns with the same "vocabulary", a name, share the ids of their categories.
 // docs/data.md ("Columns as they are") lists what else a column may have (column_transform.h).
 //
-// "label": {"column": 14, "real": true} is a number to be predicted (MSELoss). "weight": {"column":
-// 15} is how much a row counts, a number >= 0.
+// "label": {"column": 14, "real": true} is a number to be predicted (MSELoss), and a list of labels
+// has one for each task of a model. "weight": {"column": 15} is how much a row counts, a number >=
+// 0.
 //
 // A column is a number from 0 or, in files with a header, a name of it. Without "negative" every
 // label that is not positive is negative. Defaults: separator ",", no header, no trim, nothing
@@ -45,6 +46,11 @@ struct FeatureInput {
   std::string date_format = {};           // empty: no date
 };
 
+// The texts that mean label 1, and label 0; negative empty: all others.
+struct LabelTexts {
+  std::vector<std::string> positive, negative;
+};
+
 struct CsvSchema {
   struct Dense {
     NumberColumn number;
@@ -52,15 +58,17 @@ struct CsvSchema {
   };
   char separator = ',';
   bool header = false;
-  bool trim = false;                 // blanks around fields are dropped
-  std::vector<std::string> missing;  // of all columns; an empty field is missing as well
-  std::vector<std::string> comment;  // lines that begin with one of these are no rows
-  CsvColumn label;
-  bool labelled = true;                         // lines have the label, and the weight
-  bool real_label = false;                      // a number
-  std::vector<std::string> positive, negative;  // negative empty: all others
-  bool weighted = false;     // the first of `dense` is the weight of the row, 1 in unlabelled lines
-  std::vector<Dense> dense;  // files have them in this order: the weight follows the label
+  bool trim = false;                     // blanks around fields are dropped
+  std::vector<std::string> missing;      // of all columns; an empty field is missing as well
+  std::vector<std::string> comment;      // lines that begin with one of these are no rows
+  CsvColumn label;                       // the first one
+  bool labelled = true;                  // lines have the labels, and the weight
+  bool real_label = false;               // a number
+  std::vector<LabelTexts> texts = {{}};  // of each label
+  // The first of `dense` are the columns of further labels and the weight of the row, 0 and 1 in
+  // unlabelled lines. Files have them in this order.
+  bool weighted = false;
+  std::vector<Dense> dense;
   std::vector<CategoryColumn> categorical;
   std::vector<CsvColumn> carry;  // copied next to the scores; not features
 
@@ -78,13 +86,14 @@ struct CsvSchema {
   // Sets `carry` by names: of the header, or of the schema's columns, or numbers of columns. Throws
   // ConfigError "--carry: ...".
   void set_carry(const std::vector<std::string>& names);
-  // For files that lack the columns of label and weight: the columns after them move up. Throws
-  // ConfigError where the label is to be carried.
+  // For files that lack the columns of labels and weight: the columns after them move up. Throws
+  // ConfigError where a label is to be carried.
   void remove_label();
-  // Dense features: `dense` without the weight.
+  // Dense features: `dense` without labels and weight.
   [[nodiscard]] std::span<const Dense> features() const {
-    return std::span(dense).subspan(weighted ? 1 : 0);
+    return std::span(dense).subspan(no_features());
   }
+  [[nodiscard]] size_t no_features() const { return texts.size() - 1 + (weighted ? 1 : 0); }
   // The table of each categorical column as in slot_tables.h; empty: none shares a vocabulary.
   [[nodiscard]] std::vector<int64_t> slot_tables() const;
   // The most values of each categorical column; empty: all have one.

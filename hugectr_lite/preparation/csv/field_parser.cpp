@@ -58,23 +58,32 @@ data::RowLayout row_layout(const CsvSchema& schema) {
           .key_bytes = sizeof(uint64_t),
           .slot_tables = schema.slot_tables(),
           .real_label = schema.real_label,
+          .labels = static_cast<int>(schema.texts.size()),
           .weighted = schema.weighted,
           .keys = KeyLayout(schema.hotness())};
 }
 
-FieldParser::FieldParser(const CsvSchema& schema)
-    : schema_(schema),
-      positive_numbers_(numbers_of_labels(schema.positive)),
-      negative_numbers_(numbers_of_labels(schema.negative)) {
-  for (const auto& [texts, numbers] : {std::pair(&schema.positive, &positive_numbers_),
-                                       std::pair(&schema.negative, &negative_numbers_)})
+FieldParser::LabelNumbers::LabelNumbers(const LabelTexts& of)
+    : positive(numbers_of_labels(of.positive)), negative(numbers_of_labels(of.negative)) {
+  for (const auto& [texts, numbers] :
+       {std::pair(&of.positive, &positive), std::pair(&of.negative, &negative)})
     for (size_t i = 0; i < texts->size(); ++i)
-      plain_labels_ = plain_labels_ && (std::isnan((*numbers)[i]) || is_plain_integer((*texts)[i]));
+      plain = plain && (std::isnan((*numbers)[i]) || is_plain_integer((*texts)[i]));
 }
 
+FieldParser::FieldParser(const CsvSchema& schema)
+    : schema_(schema), label_numbers_(schema.texts.begin(), schema.texts.end()) {}
+
 Problem FieldParser::read(FieldsOfLine fields, FieldValues& row) const {
-  if (Problem problem = read_label(fields, row.label)) return problem;
+  if (Problem problem = schema_.real_label ? read_real_label(fields, row.label)
+                                           : read_label(fields, 0, row.label))
+    return problem;
   row.dense.clear();
+  for (size_t l = 1; l < schema_.texts.size(); ++l) {
+    uint32_t label = 0;
+    if (Problem problem = read_label(fields, l, label)) return problem;
+    row.dense.push_back(label);
+  }
   if (schema_.weighted)
     if (Problem problem = read_weight(fields, row.dense.emplace_back())) return problem;
   for (const CsvSchema::Dense& dense : schema_.features())
@@ -102,7 +111,7 @@ void FieldParser::put(const FieldValues& values, const data::ColumnArrays& out, 
 Problem FieldParser::read_weight(FieldsOfLine fields, double& weight) const {
   weight = 1;
   if (!schema_.labelled) return std::nullopt;
-  const CsvColumn& column = schema_.dense.front().number.column;
+  const CsvColumn& column = schema_.dense[schema_.no_features() - 1].number.column;
   const std::string_view value = fields[static_cast<size_t>(column.index)];
   weight = parse_number<double>(value).value_or(kNoNumber);
   if (weight >= 0 && std::isfinite(static_cast<float>(weight))) return std::nullopt;
@@ -110,30 +119,37 @@ Problem FieldParser::read_weight(FieldsOfLine fields, double& weight) const {
                      in_quotes(value));
 }
 
-Problem FieldParser::read_label(FieldsOfLine fields, uint32_t& label) const {
+Problem FieldParser::read_real_label(FieldsOfLine fields, uint32_t& label) const {
   label = 0;
   if (!schema_.labelled) return std::nullopt;
   const std::string_view value = fields[static_cast<size_t>(schema_.label.index)];
-  if (schema_.real_label) {
-    const auto real = static_cast<float>(parse_number<double>(value).value_or(kNoNumber));
-    label = std::bit_cast<uint32_t>(real);
-    if (std::isfinite(real)) return std::nullopt;
-    return fmt::format("column {} (label): expected a finite number, found {}", schema_.label.index,
-                       in_quotes(value));
-  }
+  const auto real = static_cast<float>(parse_number<double>(value).value_or(kNoNumber));
+  label = std::bit_cast<uint32_t>(real);
+  if (std::isfinite(real)) return std::nullopt;
+  return fmt::format("column {} (label): expected a finite number, found {}", schema_.label.index,
+                     in_quotes(value));
+}
+
+Problem FieldParser::read_label(FieldsOfLine fields, size_t l, uint32_t& label) const {
+  label = 0;
+  if (!schema_.labelled) return std::nullopt;
+  const CsvColumn& column = l == 0 ? schema_.label : schema_.dense[l - 1].number.column;
+  const LabelTexts& texts = schema_.texts[l];
+  const LabelNumbers& numbers = label_numbers_[l];
+  const std::string_view value = fields[static_cast<size_t>(column.index)];
   const auto in = [](const auto& values, const auto& one) {
     return std::find(values.begin(), values.end(), one) != values.end();
   };
-  label = in(schema_.positive, value) ? 1 : 0;
-  if (label == 1 || in(schema_.negative, value)) return std::nullopt;
+  label = in(texts.positive, value) ? 1 : 0;
+  if (label == 1 || in(texts.negative, value)) return std::nullopt;
   // "1.0" and "True" are "1".
   const double number =
-      plain_labels_ && is_plain_integer(value) ? kNoNumber : number_of_label(value);
-  label = in(positive_numbers_, number) ? 1 : 0;
-  if (label == 1 || in(negative_numbers_, number)) return std::nullopt;
-  if (schema_.negative.empty() && !is_missing(schema_.label, value)) return std::nullopt;
-  return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
-                     schema_.negative.empty() ? "a value" : "a value the schema names",
+      numbers.plain && is_plain_integer(value) ? kNoNumber : number_of_label(value);
+  label = in(numbers.positive, number) ? 1 : 0;
+  if (label == 1 || in(numbers.negative, number)) return std::nullopt;
+  if (texts.negative.empty() && !is_missing(column, value)) return std::nullopt;
+  return fmt::format("column {} (label): expected {}, found {}", column.index,
+                     texts.negative.empty() ? "a value" : "a value the schema names",
                      in_quotes(value)) +
          advice("add it to \"positive\" or \"negative\"");
 }

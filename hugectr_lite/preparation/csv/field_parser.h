@@ -40,15 +40,22 @@ class FieldParser {
 
  private:
   [[nodiscard]] ColumnProblem read_weight(FieldsOfLine fields, double& weight) const;
-  [[nodiscard]] ColumnProblem read_label(FieldsOfLine fields, uint32_t& label) const;
+  [[nodiscard]] ColumnProblem read_real_label(FieldsOfLine fields, uint32_t& label) const;
+  // Label number `l`.
+  [[nodiscard]] ColumnProblem read_label(FieldsOfLine fields, size_t l, uint32_t& label) const;
   [[nodiscard]] ColumnProblem read_dense(const CsvSchema::Dense& dense, FieldsOfLine fields,
                                          double& x) const;
   [[nodiscard]] std::string advice(const char* what) const;
 
+  // Of the texts of a label.
+  struct LabelNumbers {
+    explicit LabelNumbers(const LabelTexts& texts);
+    std::vector<double> positive, negative;  // NaN: a text that is none
+    bool plain = true;  // those that are numbers are spelled so that equal ones have one text
+  };
+
   const CsvSchema& schema_;
-  std::vector<double> positive_numbers_, negative_numbers_;  // NaN: a text that is none
-  bool plain_labels_ =
-      true;  // labels that are numbers are spelled so that equal ones have one text
+  std::vector<LabelNumbers> label_numbers_;
 };
 
 }  // namespace hlite::prep

@@ -109,6 +109,7 @@ void describe_output(const OutputOptions& options, const RowShape& shape,
                      data::Manifest& manifest) {
   const bool drawn = !options.multi_hot.empty(), multi_hot = drawn || !shape.hotness.empty();
   manifest.dense_dim = shape.features();
+  manifest.label_dim = shape.labels;
   manifest.real_label = shape.real_label;
   manifest.sample_weight = shape.weighted;
   manifest.hotness = output_hotness(options, shape);
@@ -120,7 +121,8 @@ void describe_output(const OutputOptions& options, const RowShape& shape,
   switch (options.format) {
     case OutputFormat::kRaw:
       manifest.format = multi_hot ? "multi_hot_raw" : "raw";
-      manifest.float_label = shape.dense_is_float && (!multi_hot || shape.real_label);
+      manifest.float_label =
+          shape.dense_is_float && (!multi_hot || shape.real_label || shape.labels > 1);
       manifest.float_dense = shape.dense_is_float || multi_hot;
       break;
     case OutputFormat::kNorm:

@@ -437,6 +437,7 @@ void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
                        .slot_tables = layout_.slot_tables,
                        .real_label = layout_.real_label,
                        .weighted = layout_.weighted,
+                       .labels = layout_.labels,
                        .hotness = layout_.keys.hotness};
   std::unique_ptr<const RowSource> rows;
   if (done_.one_pass)

@@ -54,7 +54,8 @@ void RowEncoder::encode(const uint32_t* rows, int64_t count, EncodedRows& out) c
   if (shape_.real_label || shape_.weighted)
     for (int64_t i = 0; i < count; ++i) {
       const uint32_t* const row = rows + i * shape_.words();
-      out.labels.push_back({label(row), shape_.weighted ? std::bit_cast<float>(row[1]) : 1.0f});
+      out.labels.push_back(
+          {label(row), shape_.weighted ? std::bit_cast<float>(row[shape_.labels]) : 1.0f});
     }
   if (format_ == OutputFormat::kRaw) {
     encode_raw(rows, count, out.bytes);

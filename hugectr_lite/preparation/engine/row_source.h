@@ -12,14 +12,16 @@ namespace hlite::prep {
 
 // A row is 1 + dense + keys() 32-bit words: the label (0 or 1, an integer, or float32 if
 // real_label), the dense values (int32, or float32 where dense_is_float), the ids of one slot after
-// the other: one, or as many as `hotness` says, of which the last ones may be kNoKey. If weighted,
-// the first dense value is the weight of the row: formats have it after the label.
+// the other: one, or as many as `hotness` says, of which the last ones may be kNoKey. The first
+// dense values are the labels after the first and, if weighted, the weight of the row, as formats
+// have them.
 struct RowShape {
   int dense = 0;
   int slots = 0;
   bool dense_is_float = false;
   std::vector<int64_t> slot_tables = {};  // slot_tables.h
   bool real_label = false, weighted = false;
+  int labels = 1;
   std::vector<int64_t> hotness = {};  // [slots] most ids; empty: one each
   [[nodiscard]] int hotness_of(int slot) const {
     return hotness.empty() ? 1 : static_cast<int>(hotness[static_cast<size_t>(slot)]);
@@ -30,7 +32,7 @@ struct RowShape {
                : static_cast<int>(std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
   }
   [[nodiscard]] int words() const { return 1 + dense + keys(); }
-  [[nodiscard]] int features() const { return dense - (weighted ? 1 : 0); }
+  [[nodiscard]] int features() const { return dense - (labels - 1) - (weighted ? 1 : 0); }
 };
 
 class RowSource {

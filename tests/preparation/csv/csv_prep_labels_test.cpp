@@ -16,6 +16,46 @@ namespace {
 using test::check_contains;
 using test::write_text;
 
+TEST_CASE("labels of a list come one after the other, before the weight", "[threads]") {
+  struct Row {
+    float label, second, third, weight, age;
+    uint32_t city;
+  };
+  Files files;
+  write_text(files.folder / "schema.json", R"({"header": true,
+    "label": [{"column": "spent", "positive": [">50"]},
+              {"column": "clicked", "positive": ["1"], "negative": ["0"]},
+              {"column": "liked", "positive": ["yes", "y"]}],
+    "weight": {"column": "times"},
+    "dense": [{"column": "age"}], "categorical": [{"column": "city"}]})");
+  write_text(files.folder / "train.csv",
+             "age,times,liked,city,spent,clicked\n20,0.5,y,Rome,<=50,1.0\n60,3,no,Oslo,>50,0\n");
+  const data::Manifest manifest = csv_prep(files.options);
+  CHECK(manifest.label_dim == 3);
+  CHECK(manifest.dense_dim == 1);
+  CHECK(manifest.files[0].positives == 1);
+  CHECK(manifest.rules[2].name == "label 3");
+  CHECK(data::Manifest::read(files.options.output.folder + "/manifest.json").record_bytes() ==
+        sizeof(Row));
+  const std::string bytes = files.out("train.bin");
+  REQUIRE(bytes.size() == 2 * sizeof(Row));
+  Row rows[2];
+  std::memcpy(rows, bytes.data(), bytes.size());
+  CHECK((rows[0].label == 0 && rows[0].second == 1 && rows[0].third == 1));
+  CHECK((rows[1].label == 1 && rows[1].second == 0 && rows[1].third == 0));
+  CHECK((rows[0].weight == 0.5f && rows[0].age == 20 && rows[1].weight == 3 && rows[1].age == 60));
+
+  const auto refused = [&](const char* row) {
+    write_text(files.folder / "train.csv",
+               std::string("age,times,liked,city,spent,clicked\n") + row);
+    files.options.output.folder = files.folder / "refused";
+    return test::message_of<DataError>([&] { csv_prep(files.options); });
+  };
+  check_contains(refused("20,1,,Rome,>50,0\n"), {"column 2 (label): expected a value, found \"\""});
+  check_contains(refused("20,1,y,Rome,>50,2\n"),
+                 {"column 5 (label): expected a value the schema names"});
+}
+
 TEST_CASE("a column of weights follows the label, in every format; a label may be a number",
           "[threads]") {
   struct WeightedRow {
