@@ -36,9 +36,10 @@ std::string config_of_folder(const std::string& model, const std::string& folder
 std::string config_of_sizes(const std::string& model, int64_t dense,
                             const std::vector<int64_t>& tables, const std::vector<int64_t>& hotness,
                             const std::vector<int64_t>& slot_tables, int64_t samples,
-                            bool evaluates) {
+                            bool evaluates, int64_t labels) {
   data::Manifest m;
   m.float_label = m.float_dense = true;
+  m.label_dim = labels;
   m.dense_dim = dense;
   m.slot_sizes = tables;
   m.hotness = hotness;
@@ -106,6 +107,7 @@ void define_prepared_data(py::module_& module) {
   module.def("first_config", &config_of_folder);
   module.def("first_config_of_sizes", &config_of_sizes);
   module.def("first_config_models", &prep::first_config_models);
+  module.def("has_tasks", &prep::has_tasks);
   module.def(
       "csv_prep",
       [](const std::string& schema, const std::string& train, const std::string& val,

@@ -11,7 +11,8 @@
 namespace hlite::test {
 namespace {
 
-const std::vector<std::string> kFirstModels = {"dlrm", "dcnv2", "deepfm", "wdl", "dcn"};
+const std::vector<std::string> kFirstModels = {"dlrm", "dcnv2",    "deepfm",   "wdl",    "dcn",
+                                               "gdcn", "finalmlp", "finalnet", "masknet"};
 
 // Trains a few iterations; with --check it would not read the data.
 void check_trains(const std::string& config) {
@@ -73,6 +74,58 @@ TEST_CASE("train --new writes a config for each model that trains on what was pr
   }
   const auto dlrm = run_program({HLITE_TRAIN, "--new", "dlrm", "--prepared", folder / "raw"});
   CHECK(std::count(dlrm.out.begin(), dlrm.out.end(), '\n') <= 25);
+}
+
+TEST_CASE("models of several tasks train on the labels of a list, and score lines without them") {
+  const TemporaryDirectory folder;
+  std::string rows = "bought,x,a,clicked,b\n", fewer = "x,a,b\n";
+  for (int i = 0; i < 600; ++i) {
+    const int a = i % 7, b = i * i % 11;
+    rows += fmt::format("{},{},{},{},{}\n", a > 4 ? "yes" : "no", i % 10, a, b % 2, b);
+    fewer += fmt::format("{},{},{}\n", i % 10, a, b);
+  }
+  write_text(folder / "a.csv", rows);
+  write_text(folder / "new.csv", fewer);
+  write_text(folder / "schema.json", R"({"header": true, "dense": [{"column": "x"}],
+    "label": [{"column": "bought", "positive": ["yes"]}, {"column": "clicked", "positive": ["1"]}],
+    "categorical": [{"column": "a"}, {"column": "b"}]})");
+  for (const std::string format : {"raw", "norm"}) {
+    const std::string data = folder / format;
+    const auto prepared = run_program({HLITE_CSV_PREP, "--schema", folder / "schema.json",
+                                       "--train", folder / "a.csv", "--val", folder / "a.csv",
+                                       "--format", format, "--out", data, "--quiet"});
+    INFO(prepared.err);
+    REQUIRE(prepared.code == 0);
+    for (const char* model : {"mmoe", "ple"}) {
+      INFO(format << " " << model);
+      const auto made = run_program({HLITE_TRAIN, "--new", model, "--prepared", data});
+      INFO(made.err);
+      REQUIRE(made.code == 0);
+      write_text(folder / "config.json", made.out);
+      const std::string checkpoint = folder / (format + model);
+      const auto trained =
+          run_program({HLITE_TRAIN, "--config", folder / "config.json", "--threads", "2", "--set",
+                       "solver.num_epochs=20", "--set", "solver.early_stop=", "--metrics",
+                       folder / "m.jsonl", "--save", checkpoint});
+      INFO(trained.err);
+      REQUIRE(trained.code == 0);
+      nlohmann::json eval;
+      std::istringstream lines(read_text(folder / "m.jsonl"));
+      for (std::string line; std::getline(lines, line);)
+        if (auto event = nlohmann::json::parse(line); event["event"] == "eval") eval = event;
+      for (const auto& task : eval["tasks"]) CHECK(task["auc"].get<double>() > 0.95);
+      const std::vector<std::string> predict = {HLITE_PREDICT, "--model", checkpoint, "--prepared",
+                                                data};
+      auto with_labels = predict, without = predict;
+      with_labels.insert(with_labels.end(), {"--input", folder / "a.csv"});
+      without.insert(without.end(), {"--input", folder / "new.csv", "--no-label"});
+      const auto scores = run_program(with_labels);
+      INFO(scores.err);
+      REQUIRE(scores.code == 0);
+      CHECK(scores.out == run_program(without).out);
+      std::filesystem::remove(folder / "m.jsonl");
+    }
+  }
 }
 
 // Samples from 1,000,000 on are many: a few epochs, with evaluations inside of them.

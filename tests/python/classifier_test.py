@@ -294,8 +294,8 @@ class ClassifierTest(unittest.TestCase):
             json.dump(schema, file)
         subprocess.run([os.environ["HLITE_CSV_PREP"], "--schema", self.path("schema.json"), "--train", self.path("lines.csv"),
                         "--out", self.path("data")], check=True, capture_output=True)
-        first = {"dlrm", "dcnv2", "deepfm", "wdl", "dcn"}
-        self.assertEqual(set(hl.models.__all__), first | {"din", "bst"})
+        first = ["dlrm", "dcnv2", "deepfm", "wdl", "dcn", "gdcn", "finalmlp", "finalnet", "masknet"]
+        self.assertEqual(set(hl.models.__all__), {*first, "mmoe", "ple", "din", "bst"})
         for name in first:
             with self.subTest(name):
                 text = subprocess.run([os.environ["HLITE_TRAIN"], "--new", name, "--prepared", self.path("data")], check=True,

@@ -1,6 +1,7 @@
 #include "hugectr_lite/preparation/models/first_config.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -21,7 +22,6 @@ using data::ManifestFile;
 // Found on data sets of 10,000 to 1,000,000 rows (docs/train.md).
 constexpr int64_t kIterationsPerEpoch = 250, kMaxBatch = 8192;
 constexpr int64_t kFewestIterations = 32, kMinBatch = 128;  // of data too small for that
-constexpr double kInitStddev = 0.05;
 constexpr double kDcnRate = 2;  // times that of the others: its cross layers learn slowly
 // Below it a model learns its samples by heart within two epochs, unless it is small and slow.
 constexpr int64_t kFewSamples = 20'000;
@@ -63,19 +63,19 @@ struct Sizes {
       : samples(m.rows_of("train")),
         few(samples < kFewSamples),
         many(samples >= kManySamples),
-        normalized(samples >= kNormalizedSamples),
         batch(std::clamp(power_of_two(samples / kIterationsPerEpoch),
                          std::min(power_of_two(samples / kFewestIterations), kMinBatch),
-                         kMaxBatch)),
-        width(many ? 16 : 8) {
-    if (normalized) hidden = {256, 128};
-    if (few) hidden = {64, 32}, dropout = 0.3, learning_rate = 0.001;
+                         kMaxBatch)) {
+    layers.width = many ? 16 : 8;
+    layers.normalized = samples >= kNormalizedSamples;
+    if (layers.normalized) layers.hidden = {256, 128};
+    if (few) layers.hidden = {64, 32}, layers.dropout = 0.3, learning_rate = 0.001;
     const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
     const int64_t rows = rows_of_tables(m);
     if (rows <= std::max(kCheapRows, kMaxRowsPerKey * batch * keys))
-      penalty = normalized                          ? kPenalty / static_cast<double>(samples)
-                : samples * keys < kFrequent * rows ? kRareLambda
-                                                    : kFrequentLambda;
+      layers.penalty = layers.normalized                   ? kPenalty / static_cast<double>(samples)
+                       : samples * keys < kFrequent * rows ? kRareLambda
+                                                           : kFrequentLambda;
     decays = few && samples * keys < kRare * rows;
   }
   // Iterations of so many epochs.
@@ -83,11 +83,10 @@ struct Sizes {
     return std::max<int64_t>(1, epochs * samples / batch);
   }
   int64_t samples;
-  bool few, many, normalized;
-  int64_t batch, width;
-  std::vector<int64_t> hidden = {128, 64};
-  double dropout = 0.1, learning_rate = 0.002;
-  double penalty = 0;  // 0: none
+  bool few, many;
+  int64_t batch;
+  LayerSizes layers;
+  double learning_rate = 0.002;
   bool decays = false;
 };
 
@@ -175,7 +174,7 @@ std::string optimizer_of(const std::string& model, const Sizes& sizes) {
   return fmt::format(
       R"(  "optimizer": {{"type": "Adam", "update_type": "{}", "adam_hparam": {{"learning_rate": {}{}}}}},
 )",
-      sizes.penalty > 0 ? "Global" : "Local", rate, decay);
+      sizes.layers.penalty > 0 ? "Global" : "Local", rate, decay);
 }
 
 std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& folder) {
@@ -201,165 +200,29 @@ std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& fo
   if (!norm && sizes.many) text += R"( "async_param": {"shuffle": true},)";
   text += fmt::format(
       R"( "slot_size_array": {},
-      "label": {{"top": "label", "label_dim": 1{}{}}}, "dense": {{"top": "dense", "dense_dim": {}}},
+      "label": {{"top": "label", "label_dim": {}{}{}}}, "dense": {{"top": "dense", "dense_dim": {}}},
       "sparse": [{{"top": "keys", "slot_num": {}{}}}]
     }},
 )",
-      path("manifest.json"), m.sample_weight ? R"(, "sample_weight": true)" : "",
+      path("manifest.json"), m.label_dim, m.sample_weight ? R"(, "sample_weight": true)" : "",
       m.real_label ? R"(, "real": true)" : "", m.dense_dim, m.slot_sizes.size(),
       (one_hot ? "" : fmt::format(R"(, "nnz_per_slot": [{}])", fmt::join(m.hotness, ", "))) +
           (norm || m.fixed_length ? "" : R"(, "is_fixed_length": false)"));
   return text;
 }
 
-// The layers of a model, between the data and its logit.
-class Layers {
- public:
-  Layers(const Manifest& m, const Sizes& sizes) : m_(m), sizes_(sizes) {}
-
-  std::string dlrm() {
-    embedding(sizes_.width);
-    if (m_.dense_dim == 0) {  // vectors as they are, as nothing stands for the numbers
-      flat();
-      deep(all_);
-      return logit("hidden");
-    }
-    add(R"("type": "MLP", "bottom": "dense", "top": "bottom", "mlp_param": {{"num_outputs": [{}, {}]}})",
-        4 * sizes_.width, sizes_.width);
-    add(R"("type": "Interaction", "bottom": ["bottom", "embedding"], "top": "interaction")");
-    deep("interaction");
-    return logit("hidden");
-  }
-  // `cross`: parameters of the cross layers.
-  std::string dcn(const char* cross) {
-    embedding(sizes_.width);
-    flat();
-    add(R"("type": "MultiCross", "bottom": "{}", "top": "cross", "mc_param": {{"num_layers": 3{}}})",
-        all_, cross);
-    deep(all_);
-    add(R"("type": "Concat", "bottom": ["cross", "hidden"], "top": "both")");
-    return logit("both");
-  }
-  // A weight for each vector, and `pairs`: products of vectors, two by two.
-  std::string wide_and_deep(bool pairs) {
-    const int64_t width = sizes_.width, slots = std::ssize(m_.slot_sizes);
-    embedding(width + 1);
-    add(R"("type": "Reshape", "bottom": "embedding", "top": "rows", "leading_dim": {})", width + 1);
-    add(R"("type": "Slice", "bottom": "rows", "top": ["vectors", "weights"], "ranges": [[0, {0}], [{0}, {1}]])",
-        width, width + 1);
-    add(R"("type": "Reshape", "bottom": "vectors", "top": "features", "leading_dim": {})",
-        slots * width);
-    add(R"("type": "Reshape", "bottom": "weights", "top": "linear", "leading_dim": {})", slots);
-    std::string features = "features", linear = "linear";
-    if (m_.dense_dim > 0) {
-      add(R"("type": "WeightMultiply", "bottom": "dense", "top": "dense_vectors", "weight_dims": [{}, {}])",
-          m_.dense_dim, width);
-      add(R"("type": "Concat", "bottom": ["features", "dense_vectors"], "top": "all_features")");
-      add(R"("type": "WeightMultiply", "bottom": "dense", "top": "dense_linear", "weight_dims": [{}, 1])",
-          m_.dense_dim);
-      add(R"("type": "Concat", "bottom": ["linear", "dense_linear"], "top": "all_linear")");
-      features = "all_features", linear = "all_linear";
-    }
-    add(R"("type": "ReduceSum", "bottom": "{}", "top": "wide", "axis": 1)", linear);
-    if (pairs) {
-      add(R"("type": "FmOrder2", "bottom": "{}", "top": "products", "out_dim": {})", features,
-          width);
-      add(R"("type": "ReduceSum", "bottom": "products", "top": "pairs", "axis": 1)");
-    }
-    deep(features);
-    inner_product("hidden", "deep");
-    add(R"("type": "Add", "bottom": ["deep", "wide"{}], "top": "logit")",
-        pairs ? R"(, "pairs")" : "");
-    return loss();
-  }
-
- private:
-  template <typename... Args>
-  void add(fmt::format_string<Args...> text, Args&&... args) {
-    text_ += "    {" + fmt::format(text, std::forward<Args>(args)...) + "},\n";
-  }
-  void embedding(int64_t width) {
-    const std::string tables =
-        m_.slot_tables.empty()
-            ? ""
-            : fmt::format(R"(, "slot_tables": [{}])", fmt::join(m_.slot_tables, ", "));
-    const std::string penalty =
-        sizes_.penalty > 0
-            ? fmt::format(R"(, "regularizer": "L2", "lambda": {:.2g})", sizes_.penalty)
-            : "";
-    add(R"("type": "{}", "bottom": "keys", "top": "embedding",
-     "sparse_embedding_hparam": {{"embedding_vec_size": {}, "combiner": "sum", "init_stddev": {}{}{}}})",
-        one_hot() ? "LocalizedSlotSparseEmbeddingOneHot" : "HybridSparseEmbedding", width,
-        kInitStddev, penalty, tables);
-  }
-  [[nodiscard]] bool one_hot() const {
-    return std::all_of(m_.hotness.begin(), m_.hotness.end(), [](auto n) { return n == 1; });
-  }
-  // All vectors and numbers of a sample as one row.
-  void flat() {
-    add(R"("type": "Reshape", "bottom": "embedding", "top": "features", "leading_dim": {})",
-        std::ssize(m_.slot_sizes) * sizes_.width);
-    all_ = "features";
-    if (m_.dense_dim == 0) return;
-    add(R"("type": "Concat", "bottom": ["features", "dense"], "top": "all_features")");
-    all_ = "all_features";
-  }
-  void deep(const std::string& bottom) {
-    if (!sizes_.normalized) {
-      add(R"("type": "MLP", "bottom": "{}", "top": "mlp", "mlp_param": {{"num_outputs": [{}]}})",
-          bottom, fmt::join(sizes_.hidden, ", "));
-      return add(R"("type": "Dropout", "bottom": "mlp", "top": "hidden", "rate": {})",
-                 sizes_.dropout);
-    }
-    std::string below = bottom;
-    for (size_t i = 0; i < sizes_.hidden.size(); ++i) {
-      const std::string top = i + 1 == sizes_.hidden.size() ? "hidden" : fmt::format("hidden{}", i);
-      add(R"("type": "InnerProduct", "bottom": "{}", "top": "fc{}", "fc_param": {{"num_output": {}}})",
-          below, i, sizes_.hidden[i]);
-      add(R"("type": "BatchNorm", "bottom": "fc{0}", "top": "norm{0}", "bn_param": {{"factor": 0.1, "eps": 1e-05}})",
-          i);
-      add(R"("type": "ReLU", "bottom": "norm{0}", "top": "relu{0}")", i);
-      add(R"("type": "Dropout", "bottom": "relu{}", "top": "{}", "rate": {})", i, top,
-          sizes_.dropout);
-      below = top;
-    }
-  }
-  void inner_product(const char* bottom, const char* top) {
-    add(R"("type": "InnerProduct", "bottom": "{}", "top": "{}", "fc_param": {{"num_output": 1}})",
-        bottom, top);
-  }
-  std::string logit(const char* bottom) {
-    inner_product(bottom, "logit");
-    return loss();
-  }
-  std::string loss() {
-    const char* const type = m_.real_label ? "MSELoss" : "BinaryCrossEntropyLoss";
-    return text_ +
-           fmt::format(R"(    {{"type": "{}", "bottom": ["logit", "label"], "top": "loss"{}}})"
-                       "\n",
-                       type, base_of(m_));
-  }
-
-  const Manifest& m_;
-  const Sizes& sizes_;
-  std::string text_, all_;
-};
-
-std::string layers_of(const std::string& model, const Manifest& m, const Sizes& sizes) {
-  Layers layers(m, sizes);
-  if (model == "dlrm") return layers.dlrm();
-  if (model == "dcnv2") return layers.dcn(R"(, "projection_dim": 32)");
-  if (model == "dcn") return layers.dcn("");
-  if (model == "wdl") return layers.wide_and_deep(false);
-  return layers.wide_and_deep(true);
+std::string loss_of(const std::string& model, const Manifest& m) {
+  if (has_tasks(model))
+    return fmt::format(
+        R"(    {{"type": "MultiCrossEntropyLoss", "bottom": ["logit", "label"], "top": "loss", "target_weight": [{}]}})"
+        "\n",
+        fmt::join(std::vector<int>(static_cast<size_t>(m.label_dim), 1), ", "));
+  return fmt::format(R"(    {{"type": "{}", "bottom": ["logit", "label"], "top": "loss"{}}})"
+                     "\n",
+                     m.real_label ? "MSELoss" : "BinaryCrossEntropyLoss", base_of(m));
 }
 
 }  // namespace
-
-const std::vector<std::string>& first_config_models() {
-  static const std::vector<std::string> models = {"dlrm", "dcnv2", "deepfm", "wdl", "dcn"};
-  return models;
-}
 
 std::string first_config(const std::string& model, const Manifest& manifest,
                          const std::string& folder) {
@@ -368,9 +231,14 @@ std::string first_config(const std::string& model, const Manifest& manifest,
     raise<ConfigError>("expected a model ({}), found \"{}\"", fmt::join(models, ", "), model);
   if (!file_of(manifest, "train") || manifest.rows_of("train") == 0)
     raise<ConfigError>("{}manifest.json: expected data with training rows, found none", folder);
+  if (has_tasks(model) != (manifest.label_dim > 1))
+    raise<ConfigError>("{}manifest.json: expected data with {} for {}, found {}", folder,
+                       has_tasks(model) ? "several labels" : "one label", model,
+                       manifest.label_dim);
   const Sizes sizes(manifest);
   return "{\n" + solver_of(manifest, sizes) + optimizer_of(model, sizes) + "  \"layers\": [\n" +
-         data_of(manifest, sizes, folder) + layers_of(model, manifest, sizes) + "  ]\n}\n";
+         data_of(manifest, sizes, folder) + model_layers(model, manifest, sizes.layers) +
+         loss_of(model, manifest) + "  ]\n}\n";
 }
 
 }  // namespace hlite::prep

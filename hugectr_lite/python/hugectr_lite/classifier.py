@@ -19,7 +19,7 @@ class Classifier(ClassifierMixin, _TableEstimator):
     training did not see share the row of missing ones. csv_prep's own code makes ids and features, so that save() gives a
     checkpoint with which `predict` and `serve` score lines of text to the same bits.
 
-    model: dlrm, dcnv2, deepfm, wdl or dcn (hl.models). categorical: names or numbers of columns of numbers that are
+    model: one of hl.models, except for mmoe and ple. categorical: names or numbers of columns of numbers that are
     categories. transforms: of numbers, csv_prep's (none, log1p, standardize, log1p_standardize), for all or {column:
     transform}; columns that the dict lacks are standardized. columns: features as blocks of csv_prep's schema, {"dense":
     [...], "categorical": [...]}, whose "column" is a name or number of X: buckets, quantiles, dates, crosses, clipping

@@ -62,8 +62,9 @@ class _TableEstimator(BaseEstimator):
         return self
 
     def _fit_table(self, X, y, eval_set, sample_weight, callbacks, goes_on, one_pass, classes):
-        if self.model not in _native.first_config_models():
-            raise ValueError(f"model: expected one of {', '.join(_native.first_config_models())}, found {self.model!r}")
+        models = [model for model in _native.first_config_models() if not _native.has_tasks(model)]
+        if self.model not in models:
+            raise ValueError(f"model: expected one of {', '.join(models)}, found {self.model!r}")
         frame = Frame(X)
         if goes_on:
             self._expect_same(frame)

@@ -13,7 +13,8 @@ from .history_models import bst, din
 
 
 def _function(model):
-    def build(prepared=None, *, dense=0, tables=None, hotness=None, slot_tables=None, samples=None, evaluates=True):
+    def build(prepared=None, *, dense=0, tables=None, hotness=None, slot_tables=None, samples=None, evaluates=True,
+              labels=2 if _native.has_tasks(model) else 1):
         if (prepared is None) == (tables is None):
             raise TypeError(f"{model}: expected the folder of prepared data, or tables (and dense, samples), found "
                             f"{'neither' if prepared is None else 'both'}")
@@ -24,7 +25,7 @@ def _function(model):
         tables = [int(rows) for rows in tables]
         keys = [1] * len(tables) if hotness is None else [int(n) for n in hotness]
         config = json.loads(_native.first_config_of_sizes(model, dense, tables, keys, list(slot_tables or []), samples,
-                                                          evaluates))
+                                                          evaluates, labels))
         config["layers"][0]["slot_size_array"] = tables
         return config
 
@@ -34,9 +35,9 @@ def _function(model):
     prepared: a folder with manifest.json; paths in the config then begin with it. Or, of samples that come in arrays:
     dense: dense features; tables: rows of each slot's table; hotness: keys of each slot (default 1); slot_tables: the table
     of each slot, where slots share some; samples: of training, which sizes and epochs go by; evaluates: whether there will be
-    an evaluation set, so that training stops early. Raises hl.ConfigError, TypeError."""
+    an evaluation set, so that training stops early; labels: of a sample, for mmoe and ple. Raises hl.ConfigError, TypeError."""
     return build
 
 
-dlrm, dcnv2, deepfm, wdl, dcn = map(_function, ("dlrm", "dcnv2", "deepfm", "wdl", "dcn"))
+globals().update((model, _function(model)) for model in _native.first_config_models())
 __all__ = [*_native.first_config_models(), "din", "bst"]

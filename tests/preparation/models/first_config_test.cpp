@@ -212,14 +212,34 @@ TEST_CASE(
   CHECK(loss_of(stars).empty());
 }
 
-TEST_CASE("A first config is refused without training rows, and for an unknown model") {
+TEST_CASE(
+    "A first config is refused without training rows, for an unknown model and for other labels") {
   const auto message = [](const std::string& model, const Manifest& m) {
     return test::message_of<ConfigError>([&] { first_config(model, m, "work/"); });
   };
   CHECK(message("dcnv2", manifest_of(0, {10})) ==
         "work/manifest.json: expected data with training rows, found none");
   CHECK(message("mlp", manifest_of(10, {10})) ==
-        "expected a model (dlrm, dcnv2, deepfm, wdl, dcn), found \"mlp\"");
+        "expected a model (dlrm, dcnv2, deepfm, wdl, dcn, gdcn, finalmlp, finalnet, masknet, mmoe, "
+        "ple), found \"mlp\"");
+  Manifest tasks = manifest_of(10, {10});
+  CHECK(message("ple", tasks) ==
+        "work/manifest.json: expected data with several labels for ple, found 1");
+  tasks.label_dim = 2;
+  CHECK(message("gdcn", tasks) ==
+        "work/manifest.json: expected data with one label for gdcn, found 2");
+}
+
+TEST_CASE("A first config of several tasks has a logit and a weight for each label") {
+  Manifest tasks = manifest_of(10, {10});
+  tasks.label_dim = 3;
+  for (const char* model : {"mmoe", "ple"}) {
+    const auto config = config_of(tasks, model);
+    CHECK(config["layers"][0]["label"]["label_dim"] == 3);
+    const auto& layers = config["layers"];
+    CHECK(layers[layers.size() - 2]["bottom"].size() == 3);
+    CHECK(layers.back()["target_weight"] == nlohmann::json({1, 1, 1}));
+  }
 }
 
 TEST_CASE("A first config of dlrm needs no dense features") {
