@@ -43,21 +43,33 @@ class Frappe {
   }
   [[nodiscard]] std::string operator/(const std::string& file) const { return directory_ / file; }
   static std::string configs() { return std::string(HLITE_CONFIGS) + "/accuracy/"; }
-  [[nodiscard]] ProgramResult train(const std::string& config,
-                                    std::vector<std::string> sets) const {
+  // `embeddings`: the names of these layers.
+  [[nodiscard]] ProgramResult train(const std::string& config, std::vector<std::string> sets,
+                                    const std::vector<std::string>& embeddings = {
+                                        "embedding"}) const {
     for (const char* of : {"source=train", "eval_source=val", "test_source=test"}) {
       const std::string text = of;
       const size_t at = text.find('=');
       sets.push_back("layers.data." + text.substr(0, at + 1) +
                      (*this / "frappe/" + text.substr(at + 1) + ".bin"));
     }
-    sets.push_back("layers.embedding.sparse_embedding_hparam.slot_size_array=" +
-                   (*this / "frappe/manifest.json"));
+    for (const std::string& layer : embeddings)
+      sets.push_back("layers." + layer + ".sparse_embedding_hparam.slot_size_array=" +
+                     (*this / "frappe/manifest.json"));
     sets.push_back("solver.snapshot_prefix=" + (*this / "run_"));
     std::vector<std::string> command = {HLITE_TRAIN, "--config", configs() + config, "--metrics",
                                         *this / "m.jsonl"};
     for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
     return run_program(command);
+  }
+  // What a run that has ended says of the test set.
+  [[nodiscard]] nlohmann::json test_of_run() const {
+    std::istringstream lines(read_text(*this / "m.jsonl"));
+    nlohmann::json test;
+    for (std::string line; std::getline(lines, line);)
+      if (auto event = nlohmann::json::parse(line); event["event"] == "test") test = event;
+    std::filesystem::remove(*this / "m.jsonl");
+    return test;
   }
 
  private:
@@ -84,15 +96,54 @@ TEST_CASE("csv_prep makes a test split, and every config for such data learns fr
     const auto result = data.train("frappe_" + std::string(model) + ".json", sets);
     INFO(result.err);
     REQUIRE(result.code == 0);
-    std::istringstream lines(read_text(data / "m.jsonl"));
-    nlohmann::json test;
-    for (std::string line; std::getline(lines, line);)
-      if (auto event = nlohmann::json::parse(line); event["event"] == "test") test = event;
+    const auto test = data.test_of_run();
     REQUIRE(test.is_object());
     CHECK(test["samples"] == 201);
     CHECK(test["auc"].get<double>() > 0.7);
-    std::filesystem::remove(data / "m.jsonl");
   }
+}
+
+TEST_CASE("the configs of FinalMLP, FinalNet and MaskNet learn", "[no-tsan]") {
+  const Frappe data;
+  for (const std::string model : {"finalmlp", "finalnet", "masknet"}) {
+    INFO(model);
+    std::vector<std::string> embeddings = {"embedding"};
+    if (model == "finalmlp") embeddings = {"user_item", "other"};
+    std::vector<std::string> sets = {"solver.num_epochs=8", "solver.batchsize=50",
+                                     "optimizer.adam_hparam.learning_rate=0.005"};
+    for (const std::string& layer : embeddings)
+      sets.push_back("layers." + layer + ".sparse_embedding_hparam.lambda=0.0001");
+    const auto result = data.train("frappe_" + model + ".json", sets, embeddings);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    CHECK(data.test_of_run()["auc"].get<double>() > 0.7);
+  }
+}
+
+// The numbers of parameters that BARS' logs say, with the rows of tables that they say.
+TEST_CASE("FinalMLP, FinalNet and MaskNet have as many parameters as published") {
+  const auto parameters = [](const std::string& config, const std::string& rows) {
+    std::vector<std::string> command = {HLITE_TRAIN, "--check", "--config",
+                                        Frappe::configs() + config + ".json"};
+    std::istringstream words(rows);
+    for (std::string word; words >> word;)
+      command.insert(command.end(), {"--set", "layers." + word});
+    const auto result = run_program(command);
+    INFO(config << result.err << result.out);
+    const size_t at = result.out.find("\ntotal ");
+    REQUIRE(at != std::string::npos);
+    return std::stoll(result.out.substr(at + 7));
+  };
+  const std::string sizes = ".sparse_embedding_hparam.slot_size_array=";
+  const std::string embedding = "embedding" + sizes;
+  CHECK(parameters("frappe_finalmlp", "user_item" + sizes + "[956,4084] other" + sizes +
+                                          "[9,9,4,5,4,11,82,235]") == 253'392);
+  CHECK(parameters("frappe_finalnet", embedding + "[956,4084,9,9,4,5,4,11,82,235]") == 256'791);
+  CHECK(parameters("frappe_masknet", embedding + "[955,4083,8,8,3,4,3,10,81,234]") == 571'691);
+  const std::string newer = embedding + "[16977,23606,49659]";
+  CHECK(parameters("movielens_x1_finalmlp", newer) == 1'040'902);
+  CHECK(parameters("movielens_x1_finalnet", newer) == 916'021);
+  CHECK(parameters("movielens_x1_masknet", embedding + "[16976,23605,49658]") == 2'624'541);
 }
 
 TEST_CASE("a config that takes floats for integers is refused by the manifest") {
