@@ -38,6 +38,7 @@ RawFormat RawFormat::from(const config::DataConfig& config) {
 
 RawFormat RawFormat::from(const Manifest& manifest) {
   RawFormat f;
+  f.label_dim = manifest.label_dim;
   f.dense_dim = manifest.dense_dim;
   f.keys = KeyLayout(manifest.hotness);
   if (!manifest.fixed_length) f.varying.assign(manifest.hotness.size(), true);

@@ -62,6 +62,11 @@ TEST_CASE("a config that contradicts the manifest gets an error that names the n
     check_contains(f.message(), {"expected a sample weight", "found no sample weight",
                                  "set \"sample_weight\": true"});
   }
+  SECTION("several labels") {
+    f.entry.manifest.label_dim = f.raw.data.label_dim + 1;
+    CHECK(f.fault() == "label_dim");
+    check_contains(f.message(), {"expected 2 labels", "found 1 label", "\"label_dim\": 2"});
+  }
   SECTION("labels that are numbers") {
     f.raw.data.real_label = true;
     CHECK(f.fault() == "real_label");

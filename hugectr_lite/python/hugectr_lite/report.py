@@ -54,8 +54,10 @@ class Lines:
 
         self.columns = {input.names[-1]: (place, input.kind) for place, input in text.inputs.items()}
         self.fields = {place: fields_of(place) for place in text.inputs}
-        if text.label.get("real"):
-            raise DataError(f"{path}: expected a model of labels of two classes, found one of real labels")
+        several = isinstance(text.label, list)
+        if several or text.label.get("real"):
+            raise DataError(f"{path}: expected a model of labels of two classes, found one of "
+                            f"{'several labels' if several else 'real labels'}")
         positive = set(text.label["positive"])
         self.label = np.array([field in positive for field in fields_of(text.label["column"])], float)
 
