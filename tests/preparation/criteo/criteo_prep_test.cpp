@@ -94,9 +94,9 @@ TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any thread
   CHECK(json["sources"].size() == 3);
   CHECK(json["sources"][1]["bytes"] == b.size());
   // "slot_size_array" stands on one line, for shells.
-  CHECK(manifest_text.find(fmt::format(
-            "\"slot_size_array\": [{}]",
-            fmt::join(json["slot_size_array"].get<std::vector<int>>(), ","))) != std::string::npos);
+  check_contains(manifest_text,
+                 {fmt::format("\"slot_size_array\": [{}]",
+                              fmt::join(json["slot_size_array"].get<std::vector<int>>(), ","))});
   for (size_t k = 0; k < 26; ++k) {
     int64_t missing = 0;
     for (size_t i = 0; i < 701 + 333; ++i) missing += rows[i].missing[k];

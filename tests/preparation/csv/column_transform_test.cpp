@@ -11,6 +11,7 @@
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/preparation/apply/preparation.h"
 #include "hugectr_lite/preparation/csv/csv_prep.h"
+#include "tests/preparation/csv/csv_prep_case.h"
 #include "tests/preparation/engine/stopped_runs.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -25,20 +26,14 @@ using test::TemporaryDirectory;
 using test::write_text;
 
 // Training lines "label,a,b", of a schema's blocks.
-struct Prepared {
-  TemporaryDirectory folder;
-  CsvPrepOptions options;
+struct Prepared : Files {
   Prepared(const std::string& dense, const std::string& categorical, const std::string& lines,
            const std::string& top = "") {
     write_text(folder / "schema.json", R"({"label": {"column": 0, "positive": "1"}, )" + top +
                                            R"("dense": [)" + dense + R"(], "categorical": [)" +
                                            categorical + "]}");
     write_text(folder / "train.csv", lines);
-    options.schema = folder / "schema.json";
-    options.train = {folder / "train.csv"};
-    options.output.folder = folder / "out";
-    options.run.quiet = true;
-    options.run.threads = 2;
+    options.run.restart = false;
   }
   [[nodiscard]] std::string refused() const {
     return message_of<ConfigError>([&] { csv_prep(options); });
@@ -204,13 +199,7 @@ TEST_CASE("quantiles are those of the sorted training numbers, however the run g
   CHECK(val[2].empty());
 
   // The same of lines that come later.
-  const auto all = [&] {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(prepared.folder / "out"))
-      if (entry.is_regular_file()) files[entry.path().filename()] = test::read_text(entry.path());
-    return files;
-  };
-  const auto expected = all();
+  const auto expected = prepared.all();
   prepared.options.run.checkpoint_seconds = 0;
   prepared.options.run.block_bytes = 5000;
   for (const int stop : {1, 3, 7}) {
@@ -218,7 +207,7 @@ TEST_CASE("quantiles are those of the sorted training numbers, however the run g
     const int runs =
         runs_until_done(prepared.options.run, stop, 12 * stop, [&] { csv_prep(prepared.options); });
     CHECK(runs >= 2);
-    CHECK((all() == expected));
+    CHECK((prepared.all() == expected));
   }
   // A preparation that continues it keeps the edges.
   CsvPrepOptions next = prepared.options;

@@ -8,6 +8,7 @@
 #include "hugectr_lite/preparation/apply/text_batches.h"
 #include "hugectr_lite/preparation/csv/csv_guess.h"
 #include "hugectr_lite/preparation/csv/csv_prep.h"
+#include "tests/preparation/csv/csv_prep_case.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/parquet_writer.h"
@@ -16,7 +17,6 @@
 namespace hlite::prep {
 namespace {
 
-namespace fs = std::filesystem;
 using test::TemporaryDirectory;
 using test::write_text;
 
@@ -80,11 +80,8 @@ std::map<std::string, std::string> prepared_csv(const TemporaryDirectory& folder
   options.run.block_bytes = 5000;
   options.min_count = 2;
   csv_prep(options);
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(options.output.folder))
-    if (entry.path().filename() != ".complete" && entry.is_regular_file() &&
-        entry.path().filename() != "manifest.json")
-      files[fs::relative(entry.path(), options.output.folder)] = test::read_text(entry.path());
+  auto files = files_in(options.output.folder);
+  files.erase("manifest.json");
   return files;
 }
 
@@ -104,7 +101,7 @@ TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV", "[thr
   from_csv.replace(from_csv.find(missing), missing.size(), "[]");
   const CsvGuess guess = guess_schema(folder / "a.parquet", {}, kShops);
   CHECK(guess.schema == from_csv);
-  CHECK(guess.schema.find("\"column\": \"buys\"") != std::string::npos);
+  test::check_contains(guess.schema, {"\"column\": \"buys\""});
   write_text(folder / "schema.json", guess.schema);
   CsvPrepOptions options{.schema = folder / "schema.json", .train = {folder / "a.parquet"}};
   options.output.folder = folder / "out";

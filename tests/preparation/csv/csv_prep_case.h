@@ -32,6 +32,15 @@ inline constexpr const char* kTrain =
     "\"Rome\";NA; 99;;blue;no\n"
     "Bern; 60; 9; 0;red;yes";
 
+// Files in a folder and below it, by name; without .complete.
+inline std::map<std::string, std::string> files_in(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file() && entry.path().filename() != ".complete")
+      files[std::filesystem::relative(entry.path(), folder)] = test::read_text(entry.path());
+  return files;
+}
+
 struct Files {
   test::TemporaryDirectory folder;
   CsvPrepOptions options;
@@ -57,14 +66,7 @@ struct Files {
     return test::read_text(folder / ("out/" + name));
   }
   // All results, by name.
-  [[nodiscard]] std::map<std::string, std::string> all() const {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "out"))
-      if (entry.is_regular_file() && entry.path().filename() != ".complete")
-        files[std::filesystem::relative(entry.path(), folder / "out")] =
-            test::read_text(entry.path());
-    return files;
-  }
+  [[nodiscard]] std::map<std::string, std::string> all() const { return files_in(folder / "out"); }
   // The message of the E that these schema and training file give.
   template <typename E>
   std::string error(const std::string& schema, const std::string& train) {

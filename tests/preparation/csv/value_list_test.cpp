@@ -1,4 +1,5 @@
-// Columns of several values, against the ids and records that the definition gives them.
+// Columns of several values, and columns that share a vocabulary, compared with the ids and records
+// that their definitions give.
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -9,9 +10,9 @@
 #include "hugectr_lite/core/no_key.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/preparation/apply/preparation.h"
-#include "hugectr_lite/preparation/csv/csv_prep.h"
 #include "hugectr_lite/preparation/csv/csv_rows.h"
 #include "hugectr_lite/preparation/models/first_config.h"
+#include "tests/preparation/csv/csv_prep_case.h"
 #include "tests/preparation/engine/stopped_runs.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -33,13 +34,17 @@ constexpr size_t kMostTags = 5;
 constexpr const char* kFilmSchema = R"({"header": true, "trim": true, "missing": "NA",
   "label": {"column": "liked", "positive": "1", "negative": ["0"]}, "dense": [{"column": "year"}],
   "categorical": [{"column": "tags", "separator": " :: ", "max_values": 5, "vocabulary": "tag"},
-                  {"column": "town"}, {"column": "best", "vocabulary": "tag"}]})";
+                  {"column": "town", "vocabulary": "town"}, {"column": "best", "vocabulary": "tag"},
+                  {"column": "studio", "vocabulary": "town"}]})";
+// Slots with even numbers have tags, the others towns.
+constexpr size_t kFilmSlots[] = {0, 1, 2, 3};
 
-// Row i: 0 to 5 tags, some of them twice, rare or missing, and a column of one of them.
+// Row i: 0 to 5 tags, some of them twice, rare or missing; a column of one tag; and two columns of
+// towns, which overlap. Some values are in validation rows only.
 struct FilmRow {
   uint32_t liked, year;
   Tokens tags;  // as written
-  std::string town, best;
+  std::string town, best, studio;
 };
 
 FilmRow film_row(int64_t i) {
@@ -48,22 +53,26 @@ FilmRow film_row(int64_t i) {
   };
   const uint32_t late = i >= kFilmRows ? 90 : 70;
   const auto tag = [&](uint64_t j) { return fmt::format("ü{}", draw(j, 1 + draw(j + 50, late))); };
-  FilmRow row{draw(0, 2), 1900 + draw(1, 120), {}, fmt::format("t{}", draw(2, 7)), tag(3)};
+  FilmRow row{draw(0, 2), 1900 + draw(1, 120),
+              {},         fmt::format("t{}", draw(2, 7)),
+              tag(3),     fmt::format("t{}", 4 + draw(6, 1 + draw(7, late)))};
   for (uint32_t k = 0; k < draw(4, kMostTags + 1); ++k) row.tags.push_back(tag(10 + k));
   if (i % 13 == 4) row.tags = {"NA"};
   if (i % 17 == 6 && !row.tags.empty()) row.tags.back() = "NA";
   if (i % 9 == 2) row.best.clear();
+  if (i % 11 == 5) row.studio = "NA";
   return row;
 }
 
 std::string film_lines(int64_t begin, int64_t end) {
-  std::string text = "best,tags,liked,town,year\n";
+  std::string text = "best,tags,liked,town,year,studio\n";
   for (int64_t i = begin; i < end; ++i) {
     const FilmRow row = film_row(i);
     std::string tags;
     for (const std::string& tag : row.tags) tags += (tags.empty() ? "" : " ::  ") + tag;
     if (i % 5 == 1) tags += " :: ";  // after which there is no value
-    text += fmt::format("{},\"{}\",{},{},{}\n", row.best, tags, row.liked, row.town, row.year);
+    text += fmt::format("{},\"{}\",{},{},{},{}\n", row.best, tags, row.liked, row.town, row.year,
+                        row.studio);
   }
   return text;
 }
@@ -75,7 +84,10 @@ Tokens present(const Tokens& values) {
   return tokens;
 }
 Tokens slot_tokens(const FilmRow& row, size_t slot) {
-  return present(slot == 0 ? row.tags : Tokens{slot == 1 ? row.town : row.best});
+  return present(slot == 0 ? row.tags
+                           : Tokens{slot == 1   ? row.town
+                                    : slot == 2 ? row.best
+                                                : row.studio});
 }
 
 // The ids of values, the records and the counts, computed from their definitions.
@@ -87,7 +99,7 @@ struct FilmOracle {
     for (auto& texts : vocabulary) texts.emplace_back();
     for (const bool counted : {false, true})
       for (int64_t i = 0; i < kFilmRows; ++i)
-        for (const size_t slot : {0, 1, 2})
+        for (const size_t slot : kFilmSlots)
           for (const std::string& token : slot_tokens(film_row(i), slot)) {
             if (!counted) {
               ++counts[slot % 2][token];
@@ -116,7 +128,7 @@ struct FilmOracle {
       const FilmRow row = film_row(i);
       put(row.liked);
       put(static_cast<float>(row.year));
-      for (const size_t slot : {0, 1, 2}) {
+      for (const size_t slot : kFilmSlots) {
         std::vector<uint32_t> keys = ids_of(row, slot);
         keys.resize(slot == 0 ? kMostTags : 1, kNoKey);
         for (const uint32_t key : keys) put(key);
@@ -133,28 +145,14 @@ struct FilmOracle {
   }
 };
 
-struct FilmFiles {
-  TemporaryDirectory folder;
-  CsvPrepOptions options;
+struct FilmFiles : Files {
   FilmFiles() {
     write_text(folder / "schema.json", kFilmSchema);
     write_text(folder / "train.csv", film_lines(0, kFilmRows));
     write_text(folder / "val.csv", film_lines(kFilmRows, kFilmRows + kFilmValRows));
-    options.schema = folder / "schema.json";
-    options.train = {folder / "train.csv"};
     options.val = {folder / "val.csv"};
-    options.output.folder = folder / "out";
-    options.run.quiet = options.run.force = true;
-    options.run.threads = 2;
+    options.run.restart = false;
     options.run.block_bytes = 5000;
-  }
-  [[nodiscard]] std::map<std::string, std::string> all() const {
-    std::map<std::string, std::string> files;
-    for (const auto& entry : fs::recursive_directory_iterator(folder / "out"))
-      if (entry.is_regular_file())
-        files[fs::relative(entry.path(), folder / "out").string()] =
-            read_text(entry.path().string());
-    return files;
   }
 };
 
@@ -175,7 +173,7 @@ TEST_CASE("the values of a field are numbered one after the other, as the defini
       CHECK(written.at(table == 0 ? "vocabulary/00_tag.txt" : "vocabulary/01_town.txt") == lines);
     }
     std::string counts;
-    for (const size_t slot : {0, 1, 2}) {
+    for (const size_t slot : kFilmSlots) {
       const std::vector<uint32_t> of_slot = oracle.key_counts(slot);
       counts.append(reinterpret_cast<const char*>(of_slot.data()), of_slot.size() * 4);
       int64_t rare = 0, unknown = 0, missing = 0, values = 0;
@@ -198,20 +196,33 @@ TEST_CASE("the values of a field are numbered one after the other, as the defini
     }
     CHECK((written.at("key_counts.bin") == counts));
     const auto tags = static_cast<int64_t>(oracle.vocabulary[0].size());
-    CHECK(manifest.slot_sizes == std::vector<int64_t>{tags, 8, tags});
-    CHECK(manifest.slot_tables == std::vector<int64_t>{0, 1, 0});
-    CHECK(manifest.hotness == std::vector<int64_t>{5, 1, 1});
+    const auto towns = static_cast<int64_t>(oracle.vocabulary[1].size());
+    CHECK(manifest.slot_sizes == std::vector<int64_t>{tags, towns, tags, towns});
+    CHECK(manifest.slot_tables == std::vector<int64_t>{0, 1, 0, 1});
+    CHECK(manifest.hotness == std::vector<int64_t>{5, 1, 1, 1});
+    const auto json = nlohmann::json::parse(written.at("manifest.json"));
+    CHECK(json["slot_tables"] == std::vector<int>{0, 1, 0, 1});
+    for (const size_t slot : kFilmSlots) {
+      const auto& feature = json["features"]["categorical"][slot];
+      const size_t table = slot % 2;
+      CHECK(feature["vocabulary"] ==
+            (table == 0 ? "vocabulary/00_tag.txt" : "vocabulary/01_town.txt"));
+      CHECK(feature["values_from_id_1"].size() == oracle.vocabulary[table].size() - 1);
+    }
+    check_contains(manifest.summary(), {fmt::format("2 tables, {} rows in all", tags + towns),
+                                        "\"slot_tables\": [0,1,0,1]"});
     CHECK_FALSE(manifest.fixed_length);
     CHECK(manifest.format == "multi_hot_raw");
     CHECK(manifest.rules.back().value == R"(at most 5 values between "::")");
     check_contains(prep::first_config("dcnv2", manifest, "films/"),
-                   {R"("nnz_per_slot": [5, 1, 1], "is_fixed_length": false)",
-                    R"("type": "HybridSparseEmbedding")", R"("slot_tables": [0, 1, 0])"});
+                   {R"("nnz_per_slot": [5, 1, 1, 1], "is_fixed_length": false)",
+                    R"("type": "HybridSparseEmbedding")", R"("slot_tables": [0, 1, 0, 1])"});
   }
 }
 
-TEST_CASE("lists of values depend neither on threads nor blocks nor on being interrupted",
-          "[threads]") {
+TEST_CASE(
+    "lists and shared vocabularies depend neither on threads, blocks, memory nor on interruptions",
+    "[threads]") {
   FilmFiles files;
   files.options.min_count = 2;
   csv_prep(files.options);
@@ -231,6 +242,21 @@ TEST_CASE("lists of values depend neither on threads nor blocks nor on being int
           2);
     CHECK((files.all() == expected));
   }
+  // With as little memory for numbering as will do: table after table.
+  int refused = 0;
+  for (int64_t bytes = 1000;; bytes += bytes / 8) {
+    fs::remove_all(files.folder / "out");
+    files.options.run.numbering_bytes = bytes;
+    try {
+      csv_prep(files.options);
+      break;
+    } catch (const DataError& error) {
+      ++refused;
+      check_contains(error.what(), {"MiB of memory after", "distinct keys", "columns ", ": needs"});
+    }
+  }
+  CHECK(refused > 3);
+  CHECK((files.all() == expected));
 }
 
 TEST_CASE("lines with lists get the records that csv_prep gave them, and its ids go on",
@@ -239,14 +265,14 @@ TEST_CASE("lines with lists get the records that csv_prep gave them, and its ids
   files.options.min_count = 2;
   csv_prep(files.options);
   const Preparation preparation(files.folder / "out", Labels::kThere);
-  CHECK(preparation.format().keys.hotness == std::vector<int64_t>{5, 1, 1});
+  CHECK(preparation.format().keys.hotness == std::vector<int64_t>{5, 1, 1, 1});
   CHECK(preparation.format().varies(0));
   InputFile file(files.folder / "val.csv", preparation.parser().text_form());
   const BlockParser blocks(preparation.parser().layout(), PrepOptions{});
   LineBlock lines;
   std::unique_ptr<const LineParser> parser;
   std::string bytes;
-  data::UnknownValues unknown(3);
+  data::UnknownValues unknown(4);
   for (ParsedRows rows; file.next(lines, 3000);) {
     if (!parser) parser = preparation.parser().open("val.csv", lines.front());
     blocks.parse(lines, 0, *parser, rows);
@@ -258,7 +284,7 @@ TEST_CASE("lines with lists get the records that csv_prep gave them, and its ids
   CHECK((bytes == read_text(files.folder / "out/val.bin")));
   const data::Manifest manifest = data::Manifest::read(files.folder / "out/manifest.json");
   CHECK_FALSE(manifest.fixed_length);
-  for (const size_t slot : {0, 1, 2}) {
+  for (const size_t slot : kFilmSlots) {
     CHECK(unknown.unknown[slot] == manifest.columns[slot].splits[0].unknown);
     CHECK(unknown.missing[slot] == manifest.columns[slot].splits[0].missing);
   }
@@ -293,7 +319,7 @@ TEST_CASE("Norm files have the values alone", "[threads]") {
     const FilmRow row = film_row(i);
     put(static_cast<float>(row.liked));
     put(static_cast<float>(row.year));
-    for (const size_t slot : {0, 1, 2}) {
+    for (const size_t slot : kFilmSlots) {
       const std::vector<uint32_t> keys = oracle.ids_of(row, slot);
       put(static_cast<int32_t>(keys.size()));
       for (const uint32_t key : keys) put(key);
@@ -307,18 +333,13 @@ TEST_CASE("Norm files have the values alone", "[threads]") {
 // The records of lines "label,tags" with this block of a column.
 std::string prepared_lists(const std::string& block, const std::string& lines,
                            const std::string& top = "") {
-  const TemporaryDirectory folder;
-  write_text(folder / "schema.json", R"({"label": {"column": 0, "positive": "1"}, )" + top +
-                                         R"("categorical": [{"column": 1, "name": "tags", )" +
-                                         block + "}]}");
-  write_text(folder / "train.csv", lines);
-  CsvPrepOptions options;
-  options.schema = folder / "schema.json";
-  options.train = {folder / "train.csv"};
-  options.output.folder = folder / "out";
-  options.run.quiet = true;
-  csv_prep(options);
-  return read_text(folder / "out/train.bin") + read_text(folder / "out/vocabulary/00_tags.txt");
+  Files files;
+  write_text(files.folder / "schema.json", R"({"label": {"column": 0, "positive": "1"}, )" + top +
+                                               R"("categorical": [{"column": 1, "name": "tags", )" +
+                                               block + "}]}");
+  write_text(files.folder / "train.csv", lines);
+  csv_prep(files.options);
+  return files.out("train.bin") + files.out("vocabulary/00_tags.txt");
 }
 
 TEST_CASE("values of a field: none, one, twice, blank, quoted, too many", "[threads]") {
@@ -383,9 +404,24 @@ TEST_CASE("lists that cannot be are refused by place") {
                  {"categorical: expected at most 65536 values in all columns together "
                   "(max_values), found 67000"});
   FilmFiles files;
-  files.options.output.multi_hot = "1,2,3";
+  files.options.output.multi_hot = "1,2,3,4";
   check_contains(message_of<ConfigError>([&] { csv_prep(files.options); }),
-                 {"--multi-hot 1,2,3: expected none with columns of several values"});
+                 {"--multi-hot 1,2,3,4: expected none with columns of several values"});
+}
+
+TEST_CASE("a vocabulary that no other column shares is an error with its place") {
+  const FilmFiles files;
+  for (const auto& [name, error] :
+       {std::pair("\"towns\"",
+                  "expected a name that another categorical column has too, found \"towns\""),
+        std::pair("\"\"", "expected a name"), std::pair("3", "found 3")}) {
+    std::string schema = kFilmSchema;
+    const std::string from = "\"vocabulary\": \"town\"";
+    schema.replace(schema.find(from), from.size(), std::string("\"vocabulary\": ") + name);
+    write_text(files.folder / "schema.json", schema);
+    check_contains(message_of<ConfigError>([&] { csv_prep(files.options); }),
+                   {"schema.json:4", "categorical[1].vocabulary", error});
+  }
 }
 
 }  // namespace

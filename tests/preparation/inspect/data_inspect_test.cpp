@@ -42,7 +42,6 @@ TEST_CASE("both files of a fitting config: exit code 0, statistics and skew") {
   const TemporaryDirectory folder;
   write_data(folder);
   const auto run = inspect({"--config", folder / "config.json"});
-  INFO(run.out << run.err);
   CHECK(run.code == 0);
   test::check_contains(
       run.out, {"raw records of 32 (1 label + 3 dense + 4 keys", "600 samples", "200 samples",
@@ -58,10 +57,9 @@ TEST_CASE("a misfit is exit code 3, with the fault and advice") {
   CHECK(run.code == 3);
   test::check_contains(run.out, {"do NOT fit", "label_values", "label 0: ", "the first is "});
   test::check_contains(run.err, {"data_inspect: 1 of 2 files do not fit"});
-  const auto set =
-      inspect({"--config", folder / "config.json", "--set", "layers.data.eval_source=train.bin",
-               folder / "train.bin", "--as", "train"});
-  CHECK(set.code == 0);
+  CHECK(inspect({"--config", folder / "config.json", "--set", "layers.data.eval_source=train.bin",
+                 folder / "train.bin", "--as", "train"})
+            .code == 0);
 }
 
 TEST_CASE("the report as JSON") {
@@ -69,7 +67,6 @@ TEST_CASE("the report as JSON") {
   write_data(folder);
   const auto run = inspect({folder / "train.bin", "--config", folder / "config.json", "--json",
                             "--batch", "100", "--rows", "300"});
-  INFO(run.err);
   REQUIRE(run.code == 0);
   const auto json = nlohmann::json::parse(run.out);
   REQUIRE(json.size() == 1);
@@ -97,7 +94,6 @@ TEST_CASE("text, compressed text, Norm and other files are described") {
   const auto text_of = [&](const std::string& name, const std::string& bytes) {
     write_text(folder / name, bytes);
     const auto run = inspect({folder / name});
-    INFO(run.err);
     CHECK(run.code == 0);
     return run.out;
   };

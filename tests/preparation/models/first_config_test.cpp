@@ -39,18 +39,11 @@ const nlohmann::json& tables_of(const nlohmann::json& config) {
 }  // namespace
 
 TEST_CASE("An epoch of a first config has 250 to 500 iterations, but batches of 128 to 8192") {
-  const std::pair<int64_t, int64_t> cases[] = {{1, 1},
-                                               {63, 1},
-                                               {500, 8},
-                                               {2000, 32},
-                                               {4096, 128},
-                                               {32'561, 128},
-                                               {64'000, 256},
-                                               {200'000, 512},
-                                               {1'000'000, 2048},
-                                               {2'047'999, 4096},
-                                               {2'048'000, 8192},
-                                               {4'000'000'000, 8192}};
+  // clang-format off
+  const std::pair<int64_t, int64_t> cases[] = {
+      {1, 1}, {63, 1}, {500, 8}, {2000, 32}, {4096, 128}, {32'561, 128}, {64'000, 256}, {200'000, 512},
+      {1'000'000, 2048}, {2'047'999, 4096}, {2'048'000, 8192}, {4'000'000'000, 8192}};
+  // clang-format on
   for (const auto& [samples, batch] : cases) {
     INFO(samples);
     CHECK(config_of(manifest_of(samples, {10, 20}))["solver"]["batchsize"] == batch);
