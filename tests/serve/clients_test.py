@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """Independent clients query `serve`: tritonclient[http], prometheus_client and curl, unmodified. Run by ctest;
 PYTHONPATH names the folder that tools/setup.sh fetched them to."""
-import os
 import shutil
 import subprocess
-import tempfile
 import time
 import unittest
 
@@ -12,7 +10,7 @@ import numpy as np
 import tritonclient.http as triton
 from prometheus_client.parser import text_string_to_metric_families
 
-from running_server import DENSE, TABLES, Server, evaluation, json_request, json_scores, make_models
+from running_server import DENSE, TABLES, Server, enter_folder, evaluation, json_request, json_scores, make_models
 
 
 def inputs(dense, keys, binary):
@@ -25,10 +23,7 @@ def inputs(dense, keys, binary):
 class ClientsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder, before = tempfile.TemporaryDirectory(), os.getcwd()
-        cls.addClassCleanup(folder.cleanup)
-        cls.addClassCleanup(os.chdir, before)
-        os.chdir(folder.name)
+        enter_folder(cls.addClassCleanup)
         make_models()
         cls.server = Server(models=("demo=ck", "clamped"))
         cls.addClassCleanup(cls.server.__exit__)

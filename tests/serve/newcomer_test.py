@@ -5,10 +5,9 @@ import json
 import os
 import random
 import subprocess
-import tempfile
 import unittest
 
-from running_server import LIMIT, Server, run
+from running_server import LIMIT, Server, enter_folder, run
 
 HEADER = ["user", "item", "age", "price", "gender", "clicked"]
 
@@ -29,10 +28,7 @@ def write(name, header, rows, separator=","):
 class NewcomerTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder, before = tempfile.TemporaryDirectory(), os.getcwd()
-        cls.addClassCleanup(folder.cleanup)
-        cls.addClassCleanup(os.chdir, before)
-        os.chdir(folder.name)
+        enter_folder(cls.addClassCleanup)
         write("clicks.csv", HEADER, clicks(2000, 1))
         write("test.csv", HEADER, clicks(50, 2))
         run("csv_prep", "clicks.csv", "--out", "data", "--write-config", "dcnv2")

@@ -6,12 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
-from running_server import DENSE, TABLES, Server, json_request, json_scores, make_models, make_text_model, run
+from running_server import DENSE, TABLES, Server, enter_folder, json_request, json_scores, make_models, make_text_model, run
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
 from pages import HAS_NODE, content, drawn, nodes  # noqa: E402
@@ -20,10 +19,7 @@ from pages import HAS_NODE, content, drawn, nodes  # noqa: E402
 class PageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder, before = tempfile.TemporaryDirectory(), os.getcwd()
-        cls.addClassCleanup(folder.cleanup)
-        cls.addClassCleanup(os.chdir, before)
-        os.chdir(folder.name)
+        enter_folder(cls.addClassCleanup)
         make_models()
 
     def page(self, server, **headers):

@@ -27,6 +27,14 @@ def run(program, *arguments):
     subprocess.run([os.environ["HLITE_" + program.upper()], *arguments], check=True, capture_output=True, timeout=LIMIT)
 
 
+def enter_folder(at_end):
+    """Works in a new folder until at_end, addCleanup or addClassCleanup of a test, leaves and removes it."""
+    folder, before = tempfile.TemporaryDirectory(), os.getcwd()
+    at_end(folder.cleanup)
+    at_end(os.chdir, before)
+    os.chdir(folder.name)
+
+
 def make_models():
     """In the working directory: ck, and clamped, whose unknown keys are replaced; scores.npy, those of ck."""
     write_files(".")

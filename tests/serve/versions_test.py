@@ -4,15 +4,14 @@ Run by ctest, which names the programs."""
 import json
 import os
 import shutil
-import tempfile
 import threading
 import time
 import unittest
 
 import numpy as np
 
-from running_server import (Server, ask_on, binary_request, binary_scores, evaluation, json_request, json_scores, make_models,
-                            run, wait_until)
+from running_server import (Server, ask_on, binary_request, binary_scores, enter_folder, evaluation, json_request, json_scores,
+                            make_models, run, wait_until)
 
 SWAPS = int(os.environ.get("HLITE_SWAPS", 12))
 
@@ -49,12 +48,36 @@ def write_in_place(source, folder, names=("weights.safetensors", "manifest.json"
         shutil.copyfile(os.path.join(source, name), os.path.join(folder, name))
 
 
+class Clients:
+    """Threads that ask a server for scores until the block ends or one of them returns a failure."""
+
+    def __init__(self, server, dense, keys, check, count=3):
+        self.server, self.request, self.check = server, binary_request(dense, keys), check
+        self.failures, self.stopped = [], threading.Event()
+        self.threads = [threading.Thread(target=self.ask) for _ in range(count)]
+
+    def ask(self):
+        headers, body = self.request
+        with self.server.connection() as connection:
+            while not self.stopped.is_set() and not self.failures:
+                failure = self.check(*ask_on(connection, "/v2/models/demo/infer", body, headers))
+                if failure:
+                    self.failures.append(failure)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopped.set()
+        for thread in self.threads:
+            thread.join()
+
+
 class VersionsTest(unittest.TestCase):
     def setUp(self):
-        folder, before = tempfile.TemporaryDirectory(), os.getcwd()
-        self.addCleanup(folder.cleanup)
-        self.addCleanup(os.chdir, before)
-        os.chdir(folder.name)
+        enter_folder(self.addCleanup)
         make_models()
         run("train", "--config", "config.json", "--save", "other", "--quiet", "--set", "solver.seed=8")
         run("predict", "--model", "other", "--input", "eval.bin", "--out", "other.npy", "--quiet")
@@ -142,26 +165,22 @@ class VersionsTest(unittest.TestCase):
         whole = [scores.tobytes(), np.load("other.npy").tobytes()]
         shutil.copytree("ck", "served")
         with Server("--poll-ms", "10", models=("demo=served",)) as server:
-            stop, failures, seen = threading.Event(), [], [0, 0]
-            headers, body = binary_request(dense, keys)
+            seen = [0, 0]
 
-            def client(_):
-                with server.connection() as connection:
-                    while not stop.is_set() and not failures:
-                        status, found, answer = ask_on(connection, "/v2/models/demo/infer", body, headers)
-                        given = binary_scores(found, answer).tobytes() if status == 200 else b""
-                        if given in whole:
-                            seen[whole.index(given)] += 1
-                        elif status != 503:
-                            failures.append((status, answer))
+            def check(status, found, answer):
+                given = binary_scores(found, answer).tobytes() if status == 200 else b""
+                if given in whole:
+                    seen[whole.index(given)] += 1
+                elif status != 503:
+                    return status, answer
+                return None
 
-            def wait_for_scores(model):
-                before = seen[model]
-                wait_until(lambda: failures or seen[model] > before, f"scores of model {model}")
-            threads = [threading.Thread(target=client, args=(i,)) for i in range(3)]
-            for thread in threads:
-                thread.start()
-            try:
+            with Clients(server, dense, keys, check) as clients:
+                failures = clients.failures
+
+                def wait_for_scores(model):
+                    before = seen[model]
+                    wait_until(lambda: failures or seen[model] > before, f"scores of model {model}")
                 wait_for_scores(0)
                 for turn in range(10):
                     write_in_place("ck" if turn % 2 else "other", "served")
@@ -172,10 +191,6 @@ class VersionsTest(unittest.TestCase):
                 wait_until(lambda: failures or self.error_of(server)[0] == 503, "a refusal")
                 write_in_place("ck", "served")
                 wait_for_scores(0)
-            finally:
-                stop.set()
-                for thread in threads:
-                    thread.join()
             self.assertEqual(failures, [])
             code, _, err = server.stop()
             self.assertEqual(code, 0)
@@ -308,18 +323,15 @@ class VersionsTest(unittest.TestCase):
         publish("ck", 1)
         link(90)
         with Server("--poll-ms", "10", "--deltas", "demo=chain", models=("demo=models",)) as server:
-            stop, failures, seen = threading.Event(), [], set()
-            headers, body = binary_request(dense, keys)
+            seen = set()
 
-            def client(_):
-                with server.connection() as connection:
-                    while not stop.is_set() and not failures:
-                        status, found, answer = ask_on(connection, "/v2/models/demo/infer", body, headers)
-                        head = json.loads(answer[:int(found["Inference-Header-Content-Length"])]) if status == 200 else {}
-                        version = head.get("model_version")
-                        seen.add(version)
-                        if status != 200 or binary_scores(found, answer).tobytes() != of_version[version].tobytes():
-                            failures.append((status, version, answer))
+            def check_scores(status, found, answer):
+                head = json.loads(answer[:int(found["Inference-Header-Content-Length"])]) if status == 200 else {}
+                version = head.get("model_version")
+                seen.add(version)
+                right = status == 200 and binary_scores(found, answer).tobytes() == of_version[version].tobytes()
+                return None if right else (status, version, answer)
+            clients = Clients(server, dense, keys, check_scores)
 
             def load(version):
                 request = json.dumps({"parameters": {"version": version}} if version else {}).encode()
@@ -329,7 +341,7 @@ class VersionsTest(unittest.TestCase):
             def wait_for(version):
                 """Until it is served, and a client has had an answer of it."""
                 self.wait_for(server, version)
-                wait_until(lambda: failures or version in seen, f"an answer of version {version}")
+                wait_until(lambda: clients.failures or version in seen, f"an answer of version {version}")
 
             def check():
                 wait_for("1.90")  # a start takes the newest state
@@ -369,16 +381,9 @@ class VersionsTest(unittest.TestCase):
                 self.assertEqual(load(None), (200, ""))
                 self.wait_for(server, "2.180")
                 self.assertEqual(sorted(self.index(server)), ["1", "1.120", "1.150", "1.180", "1.90", "2", "2.180"])
-            threads = [threading.Thread(target=client, args=(i,)) for i in range(3)]
-            for thread in threads:
-                thread.start()
-            try:
+            with clients:
                 check()
-            finally:
-                stop.set()
-                for thread in threads:
-                    thread.join()
-            self.assertEqual(failures, [])
+            self.assertEqual(clients.failures, [])
             self.assertLessEqual({"1.90", "1.120", "1.180", "1"}, seen)
         # One checkpoint with a chain, and a chain of another model.
         with Server("--poll-ms", "10", "--deltas", "chain", models=("demo=ck_150",)) as server:
