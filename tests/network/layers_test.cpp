@@ -276,6 +276,27 @@ TEST_CASE("results do not depend on scheduling, and repeat") {
   }
 }
 
+TEST_CASE("a sample's score does not depend on the batch, nor on a history's padding") {
+  constexpr int64_t kFew = 3;
+  for (const Case& c : cases()) {
+    INFO(c.type);
+    auto f = make(c.layers, c.loss);
+    const auto logits = [&] {
+      const auto z = f.floats(f.net().logits());
+      return std::vector<float>(z.begin(), z.begin() + kFew);
+    };
+    f.evaluate();
+    const auto want = logits();
+    f.evaluate(kFew);
+    CHECK(same_values(logits(), want));
+    f.train();
+    const auto gradients = f.gradients();
+    f.fill_padding(NAN);
+    f.train();
+    CHECK(f.gradients() == gradients);
+  }
+}
+
 using Gradients = std::map<std::string, std::vector<float>>;
 // The distance of all gradients, relative to the length of `want`: where an activation is saturated
 // the small ones are rounding alone.

@@ -107,8 +107,20 @@ class NetworkFixture {
         all[inputs_[i].name] = read(network_->input_grad(i), batch_ * inputs_[i].row(), type_);
     return all;
   }
-  void train() { run(*train_); }
-  void evaluate() { run(*eval_); }
+  void train() { run(*train_, batch_); }
+  void evaluate() { run(*eval_, batch_); }
+  void evaluate(int64_t samples) { run(*eval_, samples); }  // the first ones alone
+  // Sets the rows of histories that are not valid.
+  void fill_padding(float value) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const network::Dims& dims = inputs_[i].dims;
+      if (dims.lengths.empty() || dims.is_lengths) continue;
+      const std::span<float> lengths = tensor(dims.lengths);
+      for (size_t b = 0; b < lengths.size(); ++b)
+        for (auto at = static_cast<int64_t>(lengths[b]) * dims[1]; at < inputs_[i].row(); ++at)
+          input(i)[b * static_cast<size_t>(inputs_[i].row()) + static_cast<size_t>(at)] = value;
+    }
+  }
   [[nodiscard]] float loss() { return buffers_.value<float>(network_->loss()); }
 
   // Compares the gradient of every parameter and of every input that has one with central
@@ -218,8 +230,8 @@ class NetworkFixture {
       write(input_ids_[i], values[inputs_[i].name], type_of(inputs_[i]));
   }
 
-  void run(const plan::Plan& p) {
-    plan::run_in_order(p, {.exec = exec_, .batch = batch_, .input = {}});
+  void run(const plan::Plan& p, int64_t batch) {
+    plan::run_in_order(p, {.exec = exec_, .batch = batch, .input = {}});
   }
 
   int64_t batch_;
