@@ -227,8 +227,8 @@ class PositionEmbeddingLayer : public Layer {
  public:
   explicit PositionEmbeddingLayer(Block& s) : Layer(s) {
     s.about(
-        "Extension: adds a trained row to each valid row of a history [B,T,W], of whose lengths "
-        "the second bottom is. Padding becomes 0.");
+        "Extension: adds a trained row to each valid row of a history [B,T,W]; the second bottom is "
+        "its lengths. Padding becomes 0.");
     s.choice("from", &from_end_, {{"start", false}, {"end", true}},
              "Where positions are counted from: the oldest row, or the latest.");
     s.choice("weight_init", &weight_init_, named_initializers(), "Initializer of the rows.");
