@@ -130,7 +130,7 @@ class DocsTest(unittest.TestCase):
                                          text=True, check=True).stdout
                  for program in PROGRAMS if os.path.exists(os.path.join(os.environ["HLITE_PROGRAMS"], program))}
         self.assertIn("csv_prep", helps)
-        scripts = "\n".join(read(path) for part in (*SOURCES, "docker", "tests")
+        scripts = "\n".join(read(path) for part in (*SOURCES, "docker", "docs", "tests")
                             for path in files(os.path.join(ROOT, part), ".cpp", ".py", ".sh"))
         seen = set()
         for path in PAGES:

@@ -69,9 +69,10 @@ class HistoryModelsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "histories.json"), "w", encoding="utf-8") as file:
                 json.dump(FACTS, file)
-            data = hl.models.din(folder)["layers"][0]
-            self.assertEqual([data[key] for key in ("source", "eval_source", "test_source")],
-                             [os.path.join(folder, f"{part}.parquet") for part in ("train", "val", "test")])
+            for prepared in (folder, os.path.join(folder, "histories.json")):
+                data = hl.models.din(prepared)["layers"][0]
+                self.assertEqual([data[key] for key in ("source", "eval_source", "test_source")],
+                                 [os.path.join(folder, f"{part}.parquet") for part in ("train", "val", "test")])
         self.assertEqual(hl.models.din(FACTS)["layers"][0]["source"], "train.parquet")
         with self.assertRaisesRegex(TypeError, "din: expected rows of histories.json, found format, train, "):
             hl.models.din({key: value for key, value in FACTS.items() if key != "rows"})

@@ -7,7 +7,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/build_config.h"
@@ -25,7 +24,6 @@ namespace hlite::prep {
 
 namespace {
 
-constexpr int64_t kChunkRows = 4096;
 constexpr int kMaxLineBytes = 2 + 12 * criteo::kDense + 9 * criteo::kSlots;
 
 char* append_integer(uint32_t value, char* to) {
@@ -71,90 +69,6 @@ void append_record(const PlantedModel& model, const PlantedRow& row, std::string
   out.append(reinterpret_cast<const char*>(record), sizeof(record));
 }
 
-// Draws rows, kChunkRows a task, and writes the chunks in order: while some threads draw a window
-// of chunks, one writes the window before.
-class RowWriter {
- public:
-  RowWriter(const PlantedModel& model, SynthFormat format, ThreadPool& pool,
-            StageProgress& progress)
-      : model_(model), format_(format), pool_(pool), progress_(progress) {}
-
-  // Rows [first, first + rows) of the model on a day; their categories are added to `counts` if
-  // given.
-  SynthScores write(uint64_t first, int64_t rows, int64_t day, CategoryCounts* counts,
-                    OutputFile& file) {
-    const auto chunks = static_cast<size_t>(pool_.threads()) * 4;
-    Window window(chunks), before(chunks);
-    LogitHistogram histogram;
-    double loss = 0;
-    for (int64_t at = 0; at < rows || before.used > 0;) {
-      window.used = std::min<int64_t>(static_cast<int64_t>(chunks),
-                                      (rows - at + kChunkRows - 1) / kChunkRows);
-      pool_.run(window.used + 1, [&](int64_t task, int worker) {
-        if (task == 0) {
-          for (int64_t i = 0; i < before.used; ++i)
-            file.write(before.chunks[static_cast<size_t>(i)].bytes);
-          return;
-        }
-        TextChunk& chunk = window.chunks[static_cast<size_t>(task - 1)];
-        const int64_t begin = at + (task - 1) * kChunkRows;
-        draw(first + static_cast<uint64_t>(begin), std::min(kChunkRows, rows - begin), day, worker,
-             counts, histogram, chunk);
-      });
-      // Adds in the order of the rows: the sum is the same for any number of threads.
-      for (int64_t i = 0; i < window.used; ++i) loss += window.chunks[static_cast<size_t>(i)].loss;
-      const int64_t drawn = std::min(window.used * kChunkRows, rows - at);
-      at += drawn;
-      progress_.advance(drawn);
-      std::swap(window, before);
-    }
-    return scores(histogram, rows, loss);
-  }
-
- private:
-  struct TextChunk {
-    std::string bytes;
-    double loss = 0;
-  };
-  struct Window {
-    explicit Window(size_t n) : chunks(n) {}
-    std::vector<TextChunk> chunks;
-    int64_t used = 0;
-  };
-
-  void draw(uint64_t first, int64_t rows, int64_t day, int worker, CategoryCounts* counts,
-            LogitHistogram& histogram, TextChunk& chunk) const {
-    chunk.bytes.clear();
-    chunk.loss = 0;
-    for (int64_t i = 0; i < rows; ++i) {
-      const PlantedRow row = model_.row(first + static_cast<uint64_t>(i), day);
-      (format_ == SynthFormat::kRaw ? append_record : append_line)(model_, row, chunk.bytes);
-      histogram.add(row.logit, row.label != 0);
-      chunk.loss += logit_loss(row.logit, row.label != 0);
-      if (counts != nullptr) counts->add(worker, row.category);
-    }
-  }
-
-  static SynthScores scores(const LogitHistogram& histogram, int64_t rows, double loss) {
-    SynthScores scores;
-    scores.rows = rows;
-    if (rows == 0) return scores;
-    const auto n = static_cast<double>(rows);
-    const double rate = scores.label_rate = static_cast<double>(histogram.positives()) / n;
-    scores.bayes_auc = histogram.area_under_curve();
-    scores.bayes_log_loss = loss / n;
-    if (rate > 0 && rate < 1) {
-      scores.base_log_loss = -(rate * std::log(rate) + (1 - rate) * std::log(1 - rate));
-    }
-    return scores;
-  }
-
-  const PlantedModel& model_;
-  SynthFormat format_;
-  ThreadPool& pool_;
-  StageProgress& progress_;
-};
-
 nlohmann::ordered_json file_json(const OutputFile& file, const SynthScores& scores) {
   return {{"name", std::filesystem::path(file.path()).filename().string()},
           {"rows", scores.rows},
@@ -186,11 +100,13 @@ std::string day_name(int64_t day, int64_t days) {
   return fmt::format("day_{:0{}}", day, digits);
 }
 
-// Names of files of this prefix, of any layout.
+}  // namespace
+
 std::vector<std::string> earlier_files(const std::filesystem::path& out) {
   std::vector<std::string> found;
-  for (const char* ending : {"train.tsv", "test.tsv", "train.bin", "test.bin", "key_counts.bin",
-                             "manifest.json", "meta.json"}) {
+  for (const char* ending :
+       {"train.tsv", "test.tsv", "train.bin", "test.bin", "key_counts.bin", "manifest.json",
+        "meta.json", "train.norm", "train.txt", "test.norm", "test.txt", "histories.json"}) {
     const std::string name = fmt::format("{}.{}", out.filename().string(), ending);
     if (std::filesystem::exists(out.parent_path() / name)) found.push_back(name);
   }
@@ -203,8 +119,6 @@ std::vector<std::string> earlier_files(const std::filesystem::path& out) {
       found.push_back(name);
   return found;
 }
-
-}  // namespace
 
 SynthResult criteo_synth(const CriteoSynthOptions& options) {
   if (options.train_rows < 0 || options.test_rows < 0 || options.train_rows + options.test_rows < 1)
@@ -231,7 +145,7 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   StageProgress progress(!options.progress);
   const int64_t days = options.by_day ? options.model.days : 1;
   progress.begin("drawing rows", days * options.train_rows + options.test_rows);
-  RowWriter rows(model, options.format, pool, progress);
+  RowWriter writer(pool, progress);
   SynthResult result;
   nlohmann::ordered_json json;
   json["tool"] = std::string("criteo_synth ") + kVersion;
@@ -244,8 +158,19 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   const auto draw = [&](const std::string& name, int64_t n, int64_t day) {
     OutputFile& file = add(name + (raw ? ".bin" : ".tsv"));
     CategoryCounts* counted = raw && name == "train" ? &*counts : nullptr;
-    const SynthScores scores =
-        rows.write(std::exchange(first, first + static_cast<uint64_t>(n)), n, day, counted, file);
+    LogitHistogram histogram;
+    const auto draw_rows = [&](int64_t begin, int64_t rows, int worker, DrawnRows& out) {
+      for (int64_t i = begin; i < begin + rows; ++i) {
+        const PlantedRow row = model.row(first + static_cast<uint64_t>(i), day);
+        (raw ? append_record : append_line)(model, row, out.bytes);
+        histogram.add(row.logit, row.label != 0);
+        out.loss += logit_loss(row.logit, row.label != 0);
+        if (counted) counted->add(worker, row.category);
+      }
+    };
+    const double loss = writer.write(n, draw_rows, file).loss;
+    const SynthScores scores = scores_of(histogram, n, loss);
+    first += static_cast<uint64_t>(n);
     file.finish();
     if (options.by_day)
       json["days"].push_back(file_json(file, scores));

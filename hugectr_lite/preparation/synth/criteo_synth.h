@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "hugectr_lite/preparation/synth/planted_model.h"
+#include "hugectr_lite/preparation/synth/row_writer.h"
 
 namespace hlite::prep {
 
@@ -25,14 +27,6 @@ struct CriteoSynthOptions {
   bool progress = false;  // a line on standard error now and then
 };
 
-struct SynthScores {
-  int64_t rows = 0;
-  double label_rate = 0;
-  double bayes_auc = 0.5;     // of the true probabilities against the labels
-  double bayes_log_loss = 0;  // the same
-  double base_log_loss = 0;   // of predicting label_rate for every row
-};
-
 struct SynthResult {
   SynthScores train, test;
   std::vector<SynthScores> days;
@@ -48,5 +42,8 @@ struct SynthResult {
 // also if there are such files of an earlier run (without `force`), and FileError. On any error no
 // file appears under its final name.
 SynthResult criteo_synth(const CriteoSynthOptions& options);
+
+// Names of files of this prefix, of any layout.
+std::vector<std::string> earlier_files(const std::filesystem::path& out);
 
 }  // namespace hlite::prep

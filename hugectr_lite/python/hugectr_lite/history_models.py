@@ -28,8 +28,11 @@ class _Facts:
     def __init__(self, model, prepared):
         self.folder, facts = "", prepared
         if not isinstance(prepared, dict):
-            self.folder = os.fspath(prepared)
-            with open(os.path.join(self.folder, "histories.json"), encoding="utf-8") as file:
+            path = os.fspath(prepared)
+            if os.path.isdir(path):
+                path = os.path.join(path, "histories.json")
+            self.folder = os.path.dirname(path)
+            with open(path, encoding="utf-8") as file:
                 facts = json.load(file)
         for key in ("format", "train", "max_len", "columns", "rows"):
             if key not in facts:
@@ -108,7 +111,7 @@ def _head(layers, bottom, hidden, dropout, dice):
 def din(prepared, *, width=16, attention=(80, 40), softmax=True, hidden=(200, 80), dropout=0.1, learning_rate=0.001):
     """The first config of DIN, a dict: an MLP of [q, h, q - h, q * h] weighs each event h of the history by the target q.
 
-    prepared: a folder with histories.json, or what that holds, as a dict; paths in the config then begin with the folder.
+    prepared: histories.json, or the folder of it, with which paths in the config then begin; or what it holds, as a dict.
     width: of a row of a table; attention, hidden: widths of the layers, each with Dice; softmax: weights of a history sum up
     to 1, otherwise they are what the MLP says; dropout: of the hidden layers. Raises TypeError, OSError."""
     facts, layers = _Facts("din", prepared), _Layers()

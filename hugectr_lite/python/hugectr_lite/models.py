@@ -4,6 +4,8 @@
     config = hl.models.dcnv2("work/adult")                               # data that csv_prep or criteo_prep wrote
     config = hl.models.dlrm(dense=13, tables=[1000, 50], samples=200000)   # samples in arrays
     trainer = hl.Trainer(config, arrays=True)
+
+din and bst are of history_models: for samples with histories.
 """
 import json
 import os
