@@ -32,6 +32,7 @@
   LAYER("MatrixMultiply",         make_matrix_multiply)      \
   LAYER("MultiCross",             make_multi_cross)          \
   LAYER("MultiCrossEntropyLoss",  make_multi_cross_entropy_loss) \
+  LAYER("MultiHeadAttention",     make_multi_head_attention) \
   LAYER("Multiply",               make_weight_multiply)      \
   LAYER("PReLU_Dice",             make_prelu_dice)           \
   LAYER("PositionEmbedding",      make_position_embedding)   \
@@ -84,7 +85,7 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE, HLITE_GROUP_LINE)};
 
 // Layers of the dialect that are refused by name.
 constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss", "Gather", "GroupFusedInnerProduct",
-                                             "GRU", "MultiHeadAttention"};
+                                             "GRU"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -23,7 +23,7 @@ void multiply_sample(const Product& p, const float* a, const float* b, float* c)
   else if (of_rows)
     small_product_of_rows(p.m, p.n, p.k, left, right, {c, p.n});
   else
-    small_product(p.m, p.n, p.k, of_columns ? Factor{a, 1, p.m} : Factor{a, p.k, 1}, right,
+    small_product(p.m, p.n, p.k, of_columns ? LeftFactor{a, 1, p.m} : LeftFactor{a, p.k, 1}, right,
                   {c, p.n});
 }
 

@@ -11,7 +11,7 @@ namespace {
 // kRows x kVectors vectors of c. Few rows leave most of the time between two sums of one element
 // unused: they have several sums for each, of every kChains-th term, added up at the end.
 template <int kLanes, int kRows, int kVectors>
-HLITE_INLINE void multiply_tile(int64_t k, Factor a, StridedMatrix<const float> b,
+HLITE_INLINE void multiply_tile(int64_t k, LeftFactor a, StridedMatrix<const float> b,
                                 StridedMatrix<float> c, bool add) {
   constexpr int kChains = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;
   Lanes<kLanes> sums[kChains][kRows][kVectors] = {};
@@ -50,8 +50,9 @@ HLITE_INLINE void multiply_tile(int64_t k, Factor a, StridedMatrix<const float> 
 
 // All rows of kVectors vectors of columns; kMany: as many rows as the registers have sums for.
 template <int kLanes, int kVectors, int kMany>
-HLITE_INLINE void multiply_columns(int64_t m, int64_t k, Factor a, StridedMatrix<const float> b,
-                                   StridedMatrix<float> c, bool add) {
+HLITE_INLINE void multiply_small_columns(int64_t m, int64_t k, LeftFactor a,
+                                         StridedMatrix<const float> b, StridedMatrix<float> c,
+                                         bool add) {
   int64_t i = 0;
   const auto rows = [&]<int kRows>() __attribute__((always_inline)) {
     for (; i + kRows <= m; i += kRows)
@@ -82,13 +83,13 @@ HLITE_INLINE Eight dot_eight(int64_t k, const float* a, const float* const (&b)[
 
 }  // namespace
 
-void small_product(int64_t m, int64_t n, int64_t k, Factor a, StridedMatrix<const float> b,
+void small_product(int64_t m, int64_t n, int64_t k, LeftFactor a, StridedMatrix<const float> b,
                    StridedMatrix<float> c, bool add) {
   wide([&]<int kLanes>() {
     constexpr int kMany = kLanes == 16 ? 12 : 6;
     const auto columns = [&]<int kOf, int kVectors>(int64_t j) __attribute__((always_inline)) {
-      multiply_columns<kOf, kVectors, kMany>(m, k, a, {b.data + j, b.stride},
-                                             {c.data + j, c.stride}, add);
+      multiply_small_columns<kOf, kVectors, kMany>(m, k, a, {b.data + j, b.stride},
+                                                   {c.data + j, c.stride}, add);
     };
     int64_t j = 0;
     for (; j + 2 * kLanes <= n; j += 2 * kLanes) columns.template operator()<kLanes, 2>(j);

@@ -12,13 +12,13 @@
 namespace hlite::ops {
 
 // Element (i, p) at data[i * row + p * column]: a matrix, or its transpose.
-struct Factor {
+struct LeftFactor {
   const float* data;
   int64_t row, column;
 };
 
 // c [m,n] = a b, or with `add` c + a b, for which n is a multiple of 8. a [m,k], b [k,n].
-void small_product(int64_t m, int64_t n, int64_t k, Factor a, StridedMatrix<const float> b,
+void small_product(int64_t m, int64_t n, int64_t k, LeftFactor a, StridedMatrix<const float> b,
                    StridedMatrix<float> c, bool add = false);
 
 // c [m,n] = a b^T. a [m,k], b [n,k].

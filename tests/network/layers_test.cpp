@@ -231,6 +231,15 @@ const std::vector<Case>& cases() {
       {"Transpose", fc("emb", "h", 5) + R"(,{"type":"Transpose","bottom":"h","top":"t"},)" +
                         fc("t", "k", 2) + R"(,{"type":"Reshape","bottom":"k","top":"e"},)" +
                         fc("e", "z", 1)},
+      {"MultiHeadAttention",
+       fc("dense", "h", 12) +
+           R"(,{"type":"Reshape","bottom":"h","top":"k","leading_dim":4,"time_step":3},)" +
+           fc("emb", "v", 4) +
+           R"(,{"name":"a1","type":"MultiHeadAttention","bottom":["emb","k","v"],"top":"a","num_attention_heads":2,"transpose_b":true},
+          {"name":"a2","type":"MultiHeadAttention","bottom":["emb","emb","emb"],"top":"b"},
+          {"type":"Reshape","bottom":"a","top":"ae"},{"type":"Reshape","bottom":"b","top":"be"},
+          {"type":"Concat","bottom":["ae","be"],"top":"c"},)" +
+           fc("c", "z", 1)},
       {"MultiCrossEntropyLoss",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1),

@@ -266,6 +266,27 @@ def transpose(g, layer, bottoms):
     return [Tensor(g.node("Transpose", [x.name], perm=[0, 2, 1]), x.dims[::-1])]
 
 
+def multi_head_attention(g, layer, bottoms):
+    """A row that sees no key has only zeros: their sum is not divided by."""
+    q, k, v = bottoms[:3]
+    heads = layer.get("num_attention_heads", 1)
+    width = q.dims[1] // heads
+
+    def cut(x, perm):
+        return g.node("Transpose", [g.reshape(x.name, [x.dims[0], heads, width])], perm=perm)
+    scores = g.node("MatMul", [cut(q, [0, 2, 1, 3]), cut(k, [0, 2, 3, 1])])
+    scores = g.node("Mul", [scores, g.scalar(width ** -0.5)])
+    if len(bottoms) == 4:
+        unseen = g.node("Equal", [bottoms[3].name, g.scalar(0)])
+        scores = g.node("Where", [unseen, g.scalar(np.finfo(np.float32).min), scores])
+    weights = g.node("Exp", [g.node("Sub", [scores, g.node("ReduceMax", [scores], axes=[-1], keepdims=1)])])
+    if len(bottoms) == 4:
+        weights = g.node("Where", [unseen, g.scalar(0), weights])
+    weights = g.node("Div", [weights, g.node("Max", [g.sum(weights, -1), g.scalar(1e-30)])])
+    y = g.node("Transpose", [g.node("MatMul", [weights, cut(v, [0, 2, 1, 3])])], perm=[0, 2, 1, 3])
+    return [Tensor(g.reshape(y, q.dims), q.dims)]
+
+
 LAYERS = {
     "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
     "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
@@ -274,6 +295,7 @@ LAYERS = {
     "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
     "Interaction": interaction, "MLP": mlp, "MultiCross": multi_cross, "BatchNorm": batch_norm,
     "LayerNorm": layer_norm, "MatrixMultiply": matrix_multiply, "Transpose": transpose,
+    "MultiHeadAttention": multi_head_attention,
 }
 
 

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "ReduceMean": (None, {"axis": "axis"}),
     "Multiply": (None, {"weight_dims": "weight_dims", "weight_init_type": "weight_init"}),
     "WeightMultiply": (None, {"weight_dims": "weight_dims", "weight_init_type": "weight_init"}),
+    "MultiHeadAttention": (None, {"num_attention_heads": "num_attention_heads", "transpose_b": "transpose_b"}),
     "SequenceMask": (None, {"max_sequence_len_from": "max_sequence_len_from",
                             "max_sequence_len_to": "max_sequence_len_to"}),
     "FmOrder2": (None, {"out_dim": "out_dim"}),

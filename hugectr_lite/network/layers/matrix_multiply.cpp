@@ -65,7 +65,7 @@ class MatrixMultiplyLayer final : public Layer {
 class TransposeLayer final : public Layer {
  public:
   explicit TransposeLayer(Block& s) : Layer(s) {
-    s.about("Transpose of each sample's matrix: [B,m,n] -> [B,n,m].");
+    s.about("Extension: transpose of each sample's matrix: [B,m,n] -> [B,n,m].");
     expect_one_each(s);
   }
 

@@ -329,6 +329,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kLeftOut = {
       "FusedReshapeConcat",
       "GELU",
       "MatrixMultiply",
+      "MultiHeadAttention",
       "Multiply",
       "PositionEmbedding",
       "ReduceMean",
