@@ -43,19 +43,17 @@ class Frappe {
   }
   [[nodiscard]] std::string operator/(const std::string& file) const { return directory_ / file; }
   static std::string configs() { return std::string(HLITE_CONFIGS) + "/accuracy/"; }
-  // `embeddings`: the names of these layers.
-  [[nodiscard]] ProgramResult train(const std::string& config, std::vector<std::string> sets,
-                                    const std::vector<std::string>& embeddings = {
-                                        "embedding"}) const {
+  // `sizes`: the block that names the manifest.
+  [[nodiscard]] ProgramResult train(
+      const std::string& config, std::vector<std::string> sets,
+      const std::string& sizes = "embedding.sparse_embedding_hparam") const {
     for (const char* of : {"source=train", "eval_source=val", "test_source=test"}) {
       const std::string text = of;
       const size_t at = text.find('=');
       sets.push_back("layers.data." + text.substr(0, at + 1) +
                      (*this / "frappe/" + text.substr(at + 1) + ".bin"));
     }
-    for (const std::string& layer : embeddings)
-      sets.push_back("layers." + layer + ".sparse_embedding_hparam.slot_size_array=" +
-                     (*this / "frappe/manifest.json"));
+    sets.push_back("layers." + sizes + ".slot_size_array=" + (*this / "frappe/manifest.json"));
     sets.push_back("solver.snapshot_prefix=" + (*this / "run_"));
     std::vector<std::string> command = {HLITE_TRAIN, "--config", configs() + config, "--metrics",
                                         *this / "m.jsonl"};
@@ -113,7 +111,9 @@ TEST_CASE("the configs of FinalMLP, FinalNet and MaskNet learn", "[no-tsan]") {
                                      "optimizer.adam_hparam.learning_rate=0.005"};
     for (const std::string& layer : embeddings)
       sets.push_back("layers." + layer + ".sparse_embedding_hparam.lambda=0.0001");
-    const auto result = data.train("frappe_" + model + ".json", sets, embeddings);
+    const auto result =
+        data.train("frappe_" + model + ".json", sets,
+                   model == "finalmlp" ? "data" : "embedding.sparse_embedding_hparam");
     INFO(result.err);
     REQUIRE(result.code == 0);
     CHECK(data.test_of_run()["auc"].get<double>() > 0.7);
@@ -134,11 +134,10 @@ TEST_CASE("FinalMLP, FinalNet and MaskNet have as many parameters as published")
     REQUIRE(at != std::string::npos);
     return std::stoll(result.out.substr(at + 7));
   };
-  const std::string sizes = ".sparse_embedding_hparam.slot_size_array=";
-  const std::string embedding = "embedding" + sizes;
-  CHECK(parameters("frappe_finalmlp", "user_item" + sizes + "[956,4084] other" + sizes +
-                                          "[9,9,4,5,4,11,82,235]") == 253'392);
-  CHECK(parameters("frappe_finalnet", embedding + "[956,4084,9,9,4,5,4,11,82,235]") == 256'791);
+  const std::string embedding = "embedding.sparse_embedding_hparam.slot_size_array=";
+  const std::string rows = "[956,4084,9,9,4,5,4,11,82,235]";
+  CHECK(parameters("frappe_finalmlp", "data.slot_size_array=" + rows) == 253'392);
+  CHECK(parameters("frappe_finalnet", embedding + rows) == 256'791);
   CHECK(parameters("frappe_masknet", embedding + "[955,4083,8,8,3,4,3,10,81,234]") == 571'691);
   const std::string newer = embedding + "[16977,23606,49659]";
   CHECK(parameters("movielens_x1_finalmlp", newer) == 1'040'902);

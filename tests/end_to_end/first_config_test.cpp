@@ -78,13 +78,15 @@ TEST_CASE("train --new writes a config for each model that trains on what was pr
 
 TEST_CASE("models of several tasks train on the labels of a list, and score lines without them") {
   const TemporaryDirectory folder;
-  std::string rows = "bought,x,a,clicked,b\n", fewer = "x,a,b\n";
+  const std::string names = "bought,x,a,clicked,b\n";
+  std::string rows, fewer = "x,a,b\n";
   for (int i = 0; i < 600; ++i) {
     const int a = i % 7, b = i * i % 11;
     rows += fmt::format("{},{},{},{},{}\n", a > 4 ? "yes" : "no", i % 10, a, b % 2, b);
     fewer += fmt::format("{},{},{}\n", i % 10, a, b);
   }
-  write_text(folder / "a.csv", rows);
+  write_text(folder / "a.csv", names + rows);
+  write_text(folder / "val.csv", names + rows.substr(0, rows.find('\n', rows.size() / 2) + 1));
   write_text(folder / "new.csv", fewer);
   write_text(folder / "schema.json", R"({"header": true, "dense": [{"column": "x"}],
     "label": [{"column": "bought", "positive": ["yes"]}, {"column": "clicked", "positive": ["1"]}],
@@ -92,7 +94,7 @@ TEST_CASE("models of several tasks train on the labels of a list, and score line
   for (const std::string format : {"raw", "norm"}) {
     const std::string data = folder / format;
     const auto prepared = run_program({HLITE_CSV_PREP, "--schema", folder / "schema.json",
-                                       "--train", folder / "a.csv", "--val", folder / "a.csv",
+                                       "--train", folder / "a.csv", "--val", folder / "val.csv",
                                        "--format", format, "--out", data, "--quiet"});
     INFO(prepared.err);
     REQUIRE(prepared.code == 0);
@@ -115,7 +117,7 @@ TEST_CASE("models of several tasks train on the labels of a list, and score line
         if (auto event = nlohmann::json::parse(line); event["event"] == "eval") eval = event;
       for (const auto& task : eval["tasks"]) CHECK(task["auc"].get<double>() > 0.95);
       const std::vector<std::string> predict = {HLITE_PREDICT, "--model", checkpoint, "--prepared",
-                                                data};
+                                                data,          "--out",   "-"};
       auto with_labels = predict, without = predict;
       with_labels.insert(with_labels.end(), {"--input", folder / "a.csv"});
       without.insert(without.end(), {"--input", folder / "new.csv", "--no-label"});

@@ -291,9 +291,10 @@ struct Task {
       schema.find_by_name(first_fields(options.train[0], schema, options.run.block_bytes));
     if (options.guessed) schema.guessed_file = options.schema;
     if ((schema.real_label || schema.texts.size() > 1) && options.run.negative_share < 1)
-      raise<ConfigError>("--negative-share: expected 1, as the schema has {}, found {}",
-                         schema.real_label ? "a number for a label" : "several labels",
-                         options.run.negative_share);
+      raise<ConfigError>(
+          "--negative-share: expected 1, as the {}, found {}",
+          schema.real_label ? "label of the schema is a number" : "schema has several labels",
+          options.run.negative_share);
     if (!options.split.splits()) return;
     plan = plan_split(options.train, schema, options.split, options.output.seed,
                       options.output.folder, static_cast<size_t>(options.run.block_bytes));

@@ -93,13 +93,15 @@ TEST_CASE("no feature is read from the label") {
     return column;
   };
   ColumnRules first;
-  first.label.index = 0;
+  first.labels.resize(1);
+  first.labels[0].index = 0;
   CHECK(declare(R"({"column": 1})", first).index == 1);
   check_block_refused([&] { declare(R"({"column": 0})", first); },
                       "column: expected another column than the label's, found 0");
   ColumnRules named;
   named.header = true;
-  named.label.header_name = "buys";
+  named.labels.resize(2);
+  named.labels[1].header_name = "buys";
   CHECK(declare(R"({"column": "city"})", named).header_name == "city");
   check_block_refused([&] { declare(R"({"column": "buys"})", named); },
                       "column: expected another column than the label's, found \"buys\"");
@@ -172,7 +174,8 @@ TEST_CASE("ages that cannot be computed are refused") {
   refused(format + age + R"("since": {"column": 4, "format": "%d"})",
           "date.since.format: expected a format with %Y for an age, found \"%d\"");
   ColumnRules label;
-  label.label.index = 4;
+  label.labels.resize(1);
+  label.labels[0].index = 4;
   check_block_refused(
       [&] {
         (void)number_of(R"({"column": 3, "date": {"format": "%Y", "age": "days",

@@ -91,8 +91,8 @@ TEST_CASE("separator, header, kinds and label of a plain file are found") {
       CHECK(found.dense() == Names{name("price", 1) + " standardize"});
       CHECK(found.categorical() == Names{name("city", 2), name("stars", 4)});
       CHECK(found.schema.label.name == name("bought", 5));
-      CHECK(found.schema.positive == Names{"yes"});
-      CHECK(found.schema.negative == Names{"no"});
+      CHECK(found.schema.texts[0].positive == Names{"yes"});
+      CHECK(found.schema.texts[0].negative == Names{"no"});
       CHECK(found.schema.missing.empty());
       check_contains(found.summary,
                      {"6 columns", "1 is \"yes\" (25.3 % of these rows), 0 is \"no\"",
@@ -140,24 +140,24 @@ TEST_CASE("which label is 1") {
     for (const std::string& text : {a, b, a}) rows += "x," + text + "\n";
     return guess(rows, {.positive = positive}).schema;
   };
-  CHECK(label("0", "1").positive == Names{"1"});
-  CHECK(label("1", "-1").positive == Names{"1"});
-  CHECK(label("2", "10").positive == Names{"10"});
-  CHECK(label("Yes", "No").positive == Names{"Yes"});
-  CHECK(label("TRUE", "FALSE").positive == Names{"TRUE"});
-  CHECK(label(">50K", "<=50K").positive == Names{">50K"});
-  CHECK(label("<=50K", ">50K").positive == Names{">50K"});
-  CHECK(label("ham", "spam").positive == Names{"spam"});  // the rarer one
-  CHECK(label(">50K", "<=50K", {"<=50K"}).positive == Names{"<=50K"});
-  CHECK(label(">50K", "<=50K", {"<=50K"}).negative == Names{">50K"});
+  CHECK(label("0", "1").texts[0].positive == Names{"1"});
+  CHECK(label("1", "-1").texts[0].positive == Names{"1"});
+  CHECK(label("2", "10").texts[0].positive == Names{"10"});
+  CHECK(label("Yes", "No").texts[0].positive == Names{"Yes"});
+  CHECK(label("TRUE", "FALSE").texts[0].positive == Names{"TRUE"});
+  CHECK(label(">50K", "<=50K").texts[0].positive == Names{">50K"});
+  CHECK(label("<=50K", ">50K").texts[0].positive == Names{">50K"});
+  CHECK(label("ham", "spam").texts[0].positive == Names{"spam"});  // the rarer one
+  CHECK(label(">50K", "<=50K", {"<=50K"}).texts[0].positive == Names{"<=50K"});
+  CHECK(label(">50K", "<=50K", {"<=50K"}).texts[0].negative == Names{">50K"});
   // Three values need --positive; the others are 0.
   const std::string three = "a,low\nb,high\na,mid\nb,low\n";
   check_contains(refusal<ConfigError>(three, {.label = "1"}),
                  {"a.csv: column 1: expected two values for a label, found 3: \"high\", \"low\", "
                   "\"mid\" in the first 4 rows; --positive names those that mean 1"});
   const Guessed of_three = guess(three, {.label = "1", .positive = {"high", "mid"}});
-  CHECK(of_three.schema.positive == Names{"high", "mid"});
-  CHECK(of_three.schema.negative == Names{"low"});
+  CHECK(of_three.schema.texts[0].positive == Names{"high", "mid"});
+  CHECK(of_three.schema.texts[0].negative == Names{"low"});
   check_contains(refusal<ConfigError>(three, {.label = "1", .positive = {"hi"}}),
                  {"--positive: expected a value of column 1", "found \"hi\"", "\"high\""});
   check_contains(
@@ -238,12 +238,12 @@ TEST_CASE("labels of other files may have a full stop, and comments are found th
   const std::string train = "39, State-gov, <=50K\n50, Private, >50K\n38, ?, <=50K\n";
   const std::string test = "|1x3 Cross validator\n25, Private, <=50K.\n28, Local-gov, >50K.\n\n";
   const Guessed found = guess(train, {}, {test});
-  CHECK(found.schema.positive == Names{">50K", ">50K."});
-  CHECK(found.schema.negative == Names{"<=50K", "<=50K."});
+  CHECK(found.schema.texts[0].positive == Names{">50K", ">50K."});
+  CHECK(found.schema.texts[0].negative == Names{"<=50K", "<=50K."});
   CHECK(found.schema.comment == Names{"|"});
   CHECK(found.schema.missing == Names{"?"});
   // What no stop explains is left for the preparation to refuse.
-  CHECK(guess(train, {}, {"25, Private, 50K.\n"}).schema.positive == Names{">50K"});
+  CHECK(guess(train, {}, {"25, Private, 50K.\n"}).schema.texts[0].positive == Names{">50K"});
   // A row that begins with a mark is no comment.
   CHECK(guess("#a,1,x\n#b,0,y\n# two,columns\n#c,1,x\n").schema.comment.empty());
   CHECK(guess("a,1,x\n# columns\nb,0,y\n# ,two\nc,1,x\n").schema.comment == Names{"#"});
@@ -447,8 +447,8 @@ TEST_CASE("UCI Adult needs no schema") {
                                      {root + "/tests/data/adult/adult.test.gz"}, {});
   const CsvSchema schema = CsvSchema::parse(config::JsonNode::parse(made.schema, "guessed"));
   CHECK(schema.label.index == 14);
-  CHECK(schema.positive == Names{">50K", ">50K."});
-  CHECK(schema.negative == Names{"<=50K", "<=50K."});
+  CHECK(schema.texts[0].positive == Names{">50K", ">50K."});
+  CHECK(schema.texts[0].negative == Names{"<=50K", "<=50K."});
   CHECK(schema.missing == Names{"?"});
   std::vector<int64_t> dense, categorical;
   for (const auto& d : schema.dense) dense.push_back(d.number.column.index);
