@@ -114,9 +114,8 @@ TEST_CASE("data beside a Data layer, or instead of layers, is refused") {
             .find("old.json:2: data: known but not supported: it is of HugeCTR 2.0") !=
         std::string::npos);
   const std::string other = message_of(replaced(kOld, "\"layers\"", "\"layer\""));
-  CHECK(other.find("old.json:11: layer: unknown key; did you mean \"layers\"?") !=
-        std::string::npos);
-  CHECK(other.find("old.json:4: data: known but not supported") != std::string::npos);
+  test::check_contains(other, {"old.json:11: layer: unknown key; did you mean \"layers\"?",
+                               "old.json:4: data: known but not supported"});
 }
 
 }  // namespace hlite::config

@@ -3,6 +3,7 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::config {
 namespace {
@@ -36,7 +37,7 @@ void check_corrected(const std::string& layers, const std::string& wanted,
   const Corrected result = corrected(layers);
   CHECK(result.config == JsonNode::parse(config_of(wanted), "wanted").dump());
   INFO(result.log);
-  CHECK(result.log.find(warning) != std::string::npos);
+  test::check_contains(result.log, {warning});
   CHECK(result.log.find("warning") == result.log.rfind("warning"));
 }
 

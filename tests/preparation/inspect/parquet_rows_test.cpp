@@ -39,19 +39,13 @@ TEST_CASE("a Parquet set: schema, row groups, statistics, and whether it fits") 
   write_small_parquet(folder / "train/a.parquet", {});
   write_small_parquet(folder / "train/b.parquet", {.samples = 100, .seed = 3});
   write_small_parquet(folder / "eval.parquet", {.samples = 200, .seed = 2});
+  // clang-format off
   const std::vector<std::string> changes = {
-      "--config",
-      folder / "config.json",
-      "--set",
-      "layers.data.format=Parquet",
-      "--set",
-      "layers.data.source=train",
-      "--set",
-      "layers.data.eval_source=eval.parquet",
-      "--set",
+      "--config", folder / "config.json", "--set", "layers.data.format=Parquet",
+      "--set", "layers.data.source=train", "--set", "layers.data.eval_source=eval.parquet", "--set",
       R"(layers.data.columns={"labels": ["label"], "conts": ["I0", "I1", "I2"], "cats": ["C0", "C1", "C2", "C3"]})"};
+  // clang-format on
   const auto fits = inspect_parquet(changes);
-  INFO(fits.out << fits.err);
   CHECK(fits.code == 0);
   test::check_contains(
       fits.out, {"2 Parquet file(s), 4 row groups of 100 to 250 rows, 700 rows",

@@ -14,7 +14,6 @@ using Json = nlohmann::json;
 
 TEST_CASE("train --keys --json-schema prints a schema of configs") {
   const ProgramResult printed = run_program({HLITE_TRAIN, "--keys", "--json-schema"}, "");
-  INFO(printed.err);
   REQUIRE(printed.code == 0);
   CHECK(printed.out == trainer::config_json_schema());
   CHECK(run_program({HLITE_TRAIN, "--json-schema"}, "").code == 2);

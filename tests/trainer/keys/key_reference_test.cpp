@@ -17,7 +17,6 @@ using config::KeySchema;
 
 TEST_CASE("docs/configs.md is what train --keys prints") {
   const ProgramResult printed = run_program({HLITE_TRAIN, "--keys"}, "");
-  INFO(printed.err);
   REQUIRE(printed.code == 0);
   INFO("train --keys > docs/configs.md makes it anew");
   CHECK(printed.out == read_text(HLITE_SOURCE_DIR "/docs/configs.md"));

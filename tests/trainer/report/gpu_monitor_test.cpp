@@ -7,6 +7,7 @@
 #include "tests/data_reader/log_capture.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 #include "tests/support/stream_order.h"
 #include "tests/support/temporary_directory.h"
 
@@ -136,9 +137,7 @@ TEST_CASE("the metrics file and the page have what GPUs report") {
     file.gpus(half);
     file.ended({.iter = 100, .reason = EndReason::kMaxIter, .gpu_joules = 2000});
   }
-  std::istringstream lines(test::read_text(path));
-  std::vector<nlohmann::json> events;
-  for (std::string line; std::getline(lines, line);) events.push_back(nlohmann::json::parse(line));
+  const auto events = test::events_in(path);
   CHECK(events.at(0) ==
         nlohmann::json::parse(
             R"({"event":"gpu","iter":50,"watts":510.1,"joules":1810.5,"gpus":[{"device":3,)"

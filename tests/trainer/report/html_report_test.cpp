@@ -10,6 +10,7 @@
 #include "hugectr_lite/trainer/report/step_verdict.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 #include "tests/support/small_config.h"
 #include "tests/support/temporary_directory.h"
 
@@ -74,9 +75,7 @@ TEST_CASE("the page has the metrics file's numbers") {
                                                  .reason = EndReason::kMaxIter});
   const json numbers = run.content()["numbers"];
   json wanted = {{"train", json::array()}, {"eval", json::array()}, {"test", json::array()}};
-  std::istringstream lines(test::read_text(run.metrics));
-  for (std::string line; std::getline(lines, line);) {
-    json e = json::parse(line);
+  for (json e : test::events_in(run.metrics)) {
     const auto event = e["event"].get<std::string>();
     e.erase("event");
     if (event != "end") wanted[event].push_back(e);

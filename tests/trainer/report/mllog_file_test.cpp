@@ -121,32 +121,16 @@ TEST_CASE("logs of both benchmarks keep the rules of the open and of the closed 
 
 TEST_CASE("a log that breaks a rule is seen to") {
   const std::string sgd = log_of(closed_dlrm()), adagrad = log_of(closed_dcnv2());
-  for (const char* key : {"submission_benchmark",
-                          "submission_org",
-                          "submission_platform",
-                          "submission_division",
-                          "submission_status",
-                          "cache_clear",
-                          "init_start",
-                          "init_stop",
-                          "run_start",
-                          "run_stop",
-                          "epoch_start",
-                          "epoch_stop",
-                          "eval_start",
-                          "eval_stop",
-                          "eval_accuracy",
-                          "eval_samples",
-                          "train_samples",
-                          "global_batch_size",
-                          "gradient_accumulation_steps",
-                          "opt_base_learning_rate",
-                          "opt_learning_rate_warmup_steps",
-                          "lr_decay_start_steps",
-                          "sgd_opt_base_learning_rate",
-                          "sgd_opt_learning_rate_decay_steps",
-                          "sgd_opt_learning_rate_decay_poly_power",
-                          "weights_initialization"}) {
+  // clang-format off
+  for (const char* key : {
+      "submission_benchmark", "submission_org", "submission_platform", "submission_division",
+      "submission_status", "cache_clear", "init_start", "init_stop", "run_start", "run_stop",
+      "epoch_start", "epoch_stop", "eval_start", "eval_stop", "eval_accuracy", "eval_samples",
+      "train_samples", "global_batch_size", "gradient_accumulation_steps",
+      "opt_base_learning_rate", "opt_learning_rate_warmup_steps", "lr_decay_start_steps",
+      "sgd_opt_base_learning_rate", "sgd_opt_learning_rate_decay_steps",
+      "sgd_opt_learning_rate_decay_poly_power", "weights_initialization"}) {
+    // clang-format on
     INFO(key);
     CHECK_FALSE(rules_broken(without(sgd, key)).empty());
   }

@@ -111,7 +111,7 @@ TEST_CASE("an event file holds the recorded scalars, each at its iteration") {
     file.test(1234568, {.auc = {}, .loss = 0.7, .samples = 10, .more = {{"HitRate@2", 0.5}}});
   }
   const std::string name = only_file_in(directory / "new/folder");
-  CHECK(name.find("events.out.tfevents.") != std::string::npos);
+  test::check_contains(name, {"events.out.tfevents."});
   const auto records = records_of(test::read_text(name));
   REQUIRE(records.size() == 14);
   CHECK(fields_of(records[0]).text[3] == "brain.Event:2");

@@ -16,6 +16,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/covering_array.h"
 #include "tests/support/cuda_backends.h"
+#include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 #include "tests/support/stream_order.h"
 #include "tests/support/temporary_directory.h"
 
@@ -108,119 +110,79 @@ std::vector<RunOption> run_options(bool on_gpus) {
   const auto type = [](const char* name) { return fmt::format("layers.emb.type={}", name); };
   const char* const tier =
       on_gpus ? R"({"gpu_gb":0.01})" : R"({"host_gb":0.1,"disk":".","disk_gb":1})";
+  // clang-format off
   std::vector<RunOption> options = {
       {"network", networks},
       {"loss",
-       {{"BCE"},
-        {"pos_weight", {"layers.loss.pos_weight=2", "layers.loss.base_score=0.2"}},
-        {"MSE",
-         {"layers.loss.type=MSELoss", "layers.data.label.real=true", "layers.loss.base_score=0.4",
-          "layers.loss.score_scale=2"}},
-        {"tasks",
-         {"layers.loss.type=MultiCrossEntropyLoss", "layers.loss.target_weight=[0.5,1]",
-          "layers.data.label.label_dim=2", "layers.z.fc_param.num_output=2"}}}},
-      {"dense penalty",
-       {{"none"}, {"L2", {"layers.loss.regularizer=L2", "layers.loss.lambda=0.01"}}}},
+       {{"BCE"}, {"pos_weight", {"layers.loss.pos_weight=2", "layers.loss.base_score=0.2"}},
+        {"MSE", {"layers.loss.type=MSELoss", "layers.data.label.real=true", "layers.loss.base_score=0.4", "layers.loss.score_scale=2"}},
+        {"tasks", {"layers.loss.type=MultiCrossEntropyLoss", "layers.loss.target_weight=[0.5,1]", "layers.data.label.label_dim=2", "layers.z.fc_param.num_output=2"}}}},
+      {"dense penalty", {{"none"}, {"L2", {"layers.loss.regularizer=L2", "layers.loss.lambda=0.01"}}}},
       {"optimizer", optimizers("optimizer")},
       {"decay",
-       {{"polynomial", {"optimizer.<optimizer>.decay_power=1"}},
-        {"cosine", {"optimizer.<optimizer>.decay=cosine"}},
-        {"exponential",
-         {"optimizer.<optimizer>.decay=exponential", "optimizer.<optimizer>.decay_rate=0.5"}}}},
+       {{"polynomial", {"optimizer.<optimizer>.decay_power=1"}}, {"cosine", {"optimizer.<optimizer>.decay=cosine"}},
+        {"exponential", {"optimizer.<optimizer>.decay=exponential", "optimizer.<optimizer>.decay_rate=0.5"}}}},
       {"table optimizer", table_rules},
       {"embedding",
-       {{"Hybrid"},
-        {"OneHot", {type("LocalizedSlotSparseEmbeddingOneHot")}},
+       {{"Hybrid"}, {"OneHot", {type("LocalizedSlotSparseEmbeddingOneHot")}},
         {"Localized", {type("LocalizedSlotSparseEmbeddingHash")}},
-        {"Distributed",
-         {type("DistributedSlotSparseEmbeddingHash"),
-          of_tables("max_vocabulary_size_per_gpu=345")}}}},
+        {"Distributed", {type("DistributedSlotSparseEmbeddingHash"), of_tables("max_vocabulary_size_per_gpu=345")}}}},
       {"sharding",
-       {{"default"},
-        {"frequency", {of_tables("sharding=frequency")}},
-        {"slot", {of_tables("sharding=slot")}},
-        {"row", {of_tables("sharding=row")}},
-        {"replicate", {of_tables("sharding=replicate")}},
-        {"auto",
-         {of_tables("sharding=auto"),
-          of_tables(R"(sharding_param={"replicate_below_mb":0.0005})")}}}},
+       {{"default"}, {"frequency", {of_tables("sharding=frequency")}}, {"slot", {of_tables("sharding=slot")}},
+        {"row", {of_tables("sharding=row")}}, {"replicate", {of_tables("sharding=replicate")}},
+        {"auto", {of_tables("sharding=auto"), of_tables(R"(sharding_param={"replicate_below_mb":0.0005})")}}}},
       {"combiner", {{"sum"}, {"mean", {of_tables("combiner=1")}}}},
       {"keys of a slot",
-       {{"one"},
-        {"two", {"layers.data.sparse[0].nnz_per_slot=2"}},
-        {"up to two",
-         {"layers.data.sparse[0].nnz_per_slot=2", "layers.data.sparse[0].is_fixed_length=false"}}}},
-      {"slot_tables",
-       {{"own"},
-        {"shared", {of_tables("slot_size_array=[40,30,30]"), of_tables("slot_tables=[0,1,1]")}}}},
+       {{"one"}, {"two", {"layers.data.sparse[0].nnz_per_slot=2"}},
+        {"up to two", {"layers.data.sparse[0].nnz_per_slot=2", "layers.data.sparse[0].is_fixed_length=false"}}}},
+      {"slot_tables", {{"own"}, {"shared", {of_tables("slot_size_array=[40,30,30]"), of_tables("slot_tables=[0,1,1]")}}}},
       {"init_stddev", {{"uniform"}, {"normal", {of_tables("init_stddev=0.1")}}}},
       {"regularizer",
-       {{"none"},
-        {"L1", {of_tables("regularizer=L1"), of_tables("lambda=0.01")}},
+       {{"none"}, {"L1", {of_tables("regularizer=L1"), of_tables("lambda=0.01")}},
         {"L2", {of_tables("regularizer=L2"), of_tables("lambda=0.01")}}}},
       {"admission",
-       {{"all"},
-        {"count", {of_tables(R"(admission={"type":"count","threshold":2})")}},
+       {{"all"}, {"count", {of_tables(R"(admission={"type":"count","threshold":2})")}},
         {"probability", {of_tables(R"(admission={"type":"probability","probability":0.5})")}}}},
       {"eviction",
-       {{"none"},
-        {"age", {of_tables(R"(eviction={"interval":2,"steps_to_live":1})")}},
+       {{"none"}, {"age", {of_tables(R"(eviction={"interval":2,"steps_to_live":1})")}},
         {"count", {of_tables(R"(eviction={"interval":1,"min_count":2,"count_decay":0.5})")}},
         {"norm", {of_tables(R"(eviction={"interval":1,"min_l2_norm":0.1})")}}}},
-      {"when_full",
-       {{"error"},
-        {"evict", {of_tables("when_full=evict")}},
-        {"default", {of_tables("when_full=default")}}}},
+      {"when_full", {{"error"}, {"evict", {of_tables("when_full=evict")}}, {"default", {of_tables("when_full=default")}}}},
       {"default_vector", {{"initial"}, {"zeros", {of_tables("default_vector=zeros")}}}},
       {"exchange_capacity", {{"derived"}, {"1", {of_tables("exchange_capacity=1")}}}},
       {"communication_type",
        {{"IB_NVLink"},
-        {"NVLink",
-         {of_tables("communication_type=NVLink_SingleNode"),
-          of_tables("max_num_frequent_categories=10")}}}},
+        {"NVLink", {of_tables("communication_type=NVLink_SingleNode"), of_tables("max_num_frequent_categories=10")}}}},
       {"gradient_clip_norm", {{"none"}, {"0.1", {"solver.gradient_clip_norm=0.1"}}}},
       {"precision",
-       {{"fp32"},
-        {"bf16", {"solver.precision=bf16"}, kBf16},
-        {"mixed", {"solver.mixed_precision=1024"}, kBf16},
+       {{"fp32"}, {"bf16", {"solver.precision=bf16"}, kBf16}, {"mixed", {"solver.mixed_precision=1024"}, kBf16},
         {"tf32", {"solver.enable_tf32_compute=true"}}}},
       {"wire_precision", {{"fp32"}, {"bf16", {"solver.wire_precision=bf16"}, kBf16}}},
       {"table_precision",
-       {{"fp32"},
-        {"bf16", {"solver.table_precision=bf16"}, kBf16},
-        {"fp16", {"solver.table_precision=fp16"}, kBf16}}},
+       {{"fp32"}, {"bf16", {"solver.table_precision=bf16"}, kBf16}, {"fp16", {"solver.table_precision=fp16"}, kBf16}}},
       {"shard_optimizer", {{"false"}, {"true", {"solver.shard_optimizer=true"}}}},
       {"input", {{"own"}, {"broadcast", {"solver.input=broadcast"}}}},
       {"embedding_memory",
-       {{"none"},
-        {"tier", {std::string("solver.embedding_memory=") + tier}},
-        {"auto", {"solver.embedding_memory=auto"}}}},
+       {{"none"}, {"tier", {std::string("solver.embedding_memory=") + tier}}, {"auto", {"solver.embedding_memory=auto"}}}},
       {"enable_overlap", {{"false"}, {"true", {"solver.enable_overlap=true"}}}},
       {"device_layout", {{"LocalFirst"}, {"NodeFirst", {"solver.device_layout=NodeFirst"}}}},
-      {"evaluations",
-       {{"by iterations"},
-        {"by epochs", {"solver.eval_interval=0", "solver.eval_every_epochs=1"}}}},
+      {"evaluations", {{"by iterations"}, {"by epochs", {"solver.eval_interval=0", "solver.eval_every_epochs=1"}}}},
       {"cuda_graph", {{"true"}, {"false", {"solver.cuda_graph=false"}}}},
       {"all_reduce",
-       {{"NCCL"},
-        {"Oneshot", {R"(all_reduce={"algo":"Oneshot"})"}},
+       {{"NCCL"}, {"Oneshot", {R"(all_reduce={"algo":"Oneshot"})"}},
         {"grouped", {R"(all_reduce={"algo":"NCCL","grouped":true})"}},
         {"unordered", {R"(all_reduce={"algo":"NCCL","ordered":false})"}}}},
       {"format",
-       {{"RawAsync"},
-        {"Raw", {"layers.data.format=Raw"}},
-        {"Norm", {"layers.data.format=Norm"}},
+       {{"RawAsync"}, {"Raw", {"layers.data.format=Raw"}}, {"Norm", {"layers.data.format=Norm"}},
         {"Norm with sums", {"layers.data.format=Norm", "layers.data.check=Sum"}}}},
       {"order",
-       {{"as is"},
-        {"batches", {R"(layers.data.async_param={"shuffle":true})"}},
+       {{"as is"}, {"batches", {R"(layers.data.async_param={"shuffle":true})"}},
         {"samples", {"layers.data.shuffle_samples=true"}}}},
       {"float_label_dense", {{"false"}, {"true", {"layers.data.float_label_dense=true"}}}},
       {"keys", {{"local"}, {"global", {"layers.data.keys=global"}}}},
       {"input_key_type", {{"I32"}, {"I64", {"solver.input_key_type=I64"}}}},
       {"key_policy",
-       {{"error"},
-        {"clamp", {"layers.data.key_policy=clamp"}},
+       {{"error"}, {"clamp", {"layers.data.key_policy=clamp"}},
         {"oov", {"layers.data.key_policy=oov", "layers.data.oov_key=3"}}}},
       {"sample_weight", {{"false"}, {"true", {"layers.data.label.sample_weight=true"}}}},
       {"negative_share", {{"1"}, {"0.5", {"layers.data.negative_share=0.5"}}}},
@@ -228,23 +190,17 @@ std::vector<RunOption> run_options(bool on_gpus) {
       {"test_source", {{"none"}, {"one", {"layers.data.test_source=eval.data"}}}},
       {"cache_eval_data", {{"0"}, {"2", {"layers.data.cache_eval_data=2"}}}},
       {"eval_metrics",
-       {{"AUC"},
-        {"loss", {R"(solver.eval_metrics=["AverageLoss"])"}},
+       {{"AUC"}, {"loss", {R"(solver.eval_metrics=["AverageLoss"])"}},
         {"calibration", {R"(solver.eval_metrics=["AUC","AverageLoss","Calibration"])"}},
-        {"groups",
-         {R"(solver.eval_metrics=["AUC","GAUC","NDCG@2","HitRate@2"])",
-          "solver.eval_group_slot=0"}}}},
+        {"groups", {R"(solver.eval_metrics=["AUC","GAUC","NDCG@2","HitRate@2"])", "solver.eval_group_slot=0"}}}},
       {"policy",
-       {{"none"},
-        {"lr_plateau", {R"(solver.lr_plateau={"monitor":"AverageLoss","factor":0.5})"}},
+       {{"none"}, {"lr_plateau", {R"(solver.lr_plateau={"monitor":"AverageLoss","factor":0.5})"}},
         {"early_stop", {R"(solver.early_stop={"monitor":"AverageLoss","patience":9})"}},
         {"auc_threshold", {"solver.auc_threshold=1"}}}},
       {"predictions", {{"none"}, {"written", {"solver.export_predictions_prefix=p_"}}}},
-      {"snapshot",
-       {{"none"},
-        {"every 2",
-         {"solver.snapshot=2", "solver.snapshot_prefix=s_", "solver.keep_checkpoints=1"}}}},
+      {"snapshot", {{"none"}, {"every 2", {"solver.snapshot=2", "solver.snapshot_prefix=s_", "solver.keep_checkpoints=1"}}}},
   };
+  // clang-format on
   if (on_gpus)
     std::erase_if(options, [](const RunOption& of) { return of.name == "table_precision"; });
   return options;
@@ -468,9 +424,8 @@ class Combinations {
         return result;
       }
       (void)trainer::run_training(*config, options, gpu_);
-      std::istringstream lines(read_text(options.metrics));
-      for (std::string line; std::getline(lines, line);)
-        if (const auto record = nlohmann::json::parse(line); record.contains("loss"))
+      for (const auto& record : events_in(options.metrics))
+        if (record.contains("loss"))
           result.losses.push_back(record["loss"].is_number() ? record["loss"].get<double>() : NAN);
       if (result.losses.size() < 4) result.fault = "found no losses";
       for (const double loss : result.losses)
@@ -640,7 +595,7 @@ TEST_CASE("pairs that cannot train are refused by the check, with a key", "[rele
       const RunResult found = all.run(*row, "[0,1]");
       CHECK(found.fault == "");
       INFO(found.refusal);
-      CHECK(found.refusal.find(refusal.says) != std::string::npos);
+      check_contains(found.refusal, {refusal.says});
     }
   }
 }

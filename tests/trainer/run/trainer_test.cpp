@@ -18,6 +18,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -62,20 +63,8 @@ void on_ranks(const config::TrainConfig& config, const Options& options, const C
 
 std::map<int64_t, double> areas_in(const std::string& metrics) {
   std::map<int64_t, double> areas;
-  std::istringstream lines(read_text(metrics));
-  for (std::string line; std::getline(lines, line);)
-    if (const auto event = nlohmann::json::parse(line); event["event"] == "eval")
-      areas[event["iter"]] = event["auc"];
+  for (const auto& event : events_in(metrics, "eval")) areas[event["iter"]] = event["auc"];
   return areas;
-}
-
-// Events of that kind in a metrics file.
-std::vector<nlohmann::json> events_in(const std::string& metrics, const std::string& kind) {
-  std::vector<nlohmann::json> events;
-  std::istringstream lines(read_text(metrics));
-  for (std::string line; std::getline(lines, line);)
-    if (auto event = nlohmann::json::parse(line); event["event"] == kind) events.push_back(event);
-  return events;
 }
 
 }  // namespace
@@ -206,26 +195,6 @@ TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
     CHECK(losses.front() > losses.back());
     CHECK(samples == 500 + 7 * 32);  // an epoch of 16 batches, the last one partial
     CHECK((read_text(run / "driven.safetensors") == read_text(run / "run.safetensors")));
-  }
-}
-
-TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that did not stop", "") {
-  for (const Case& c : cases()) {
-    INFO(c.name);
-    const SmallRun run;
-    const auto config = config_of(run, c, {"solver.max_iter=20"});
-    const auto train = [&](const Options& options, int64_t steps, const std::string& to) {
-      on_ranks(*config, options, c, [&](Trainer& trainer) {
-        trainer.start();
-        while (trainer.iteration() < steps) trainer.step();
-        trainer.saver().save(run / to);
-      });
-    };
-    train({.quiet = true}, 20, "whole");
-    train({.quiet = true}, 9, "half");
-    train({.resume = run / "half", .quiet = true}, 20, "resumed");
-    for (const char* file : {"/weights.safetensors", "/optimizer.safetensors"})
-      CHECK((read_text(run / "resumed" + file) == read_text(run / "whole" + file)));
   }
 }
 

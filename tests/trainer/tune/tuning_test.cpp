@@ -178,7 +178,7 @@ TEST_CASE("train --tune writes a config next to its own, and trains it where ask
   const ProgramResult result =
       run.train({"--tune", "5", "--set", "solver.max_iter=64", "--threads", "2"});
   CHECK(result.code == kExitDone);
-  CHECK(result.err.find("trial 7 of 7") != std::string::npos);
+  check_contains(result.err, {"trial 7 of 7"});
   CHECK(std::filesystem::exists(run / "config.tuned.json"));
   const auto config = config::load_train_config(run / "config.tuned.json", {});
   CHECK(config->solver.max_iter == 64);
@@ -189,7 +189,7 @@ TEST_CASE("train --tune writes a config next to its own, and trains it where ask
       run.train({"--tune", "3", "--set", "solver.max_iter=64", "--save", run / "model"});
   CHECK(saved.code == kExitDone);
   CHECK(std::filesystem::exists(run / "model/manifest.json"));
-  CHECK(saved.err.find("Restored the best weights") != std::string::npos);
+  check_contains(saved.err, {"Restored the best weights"});
 
   CHECK(run.train({"--tune", "1"}).code == kExitConfig);
   CHECK(run.train({"--tune", "4", "--resume", run / "model"}).code == kExitConfig);
