@@ -24,6 +24,7 @@
   LAYER("FusedInnerProduct",      make_fused_inner_product)  \
   LAYER("FusedReshapeConcat",     make_fused_reshape_concat) \
   LAYER("GELU",                   make_gelu)                 \
+  LAYER("GRU",                    make_gru)                  \
   LAYER("InnerProduct",           make_inner_product)        \
   LAYER("Interaction",            make_interaction)          \
   LAYER("LayerNorm",              make_layer_norm)           \
@@ -84,8 +85,8 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE, HLITE_GROUP_LINE)};
 #undef HLITE_GROUP_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss", "Gather", "GroupFusedInnerProduct",
-                                             "GRU"};
+constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss", "Gather",
+                                             "GroupFusedInnerProduct"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

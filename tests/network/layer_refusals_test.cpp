@@ -147,6 +147,35 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
       {"a GELU's parameters", R"({"type":"GELU","bottom":"dense","top":"x","elu_param":{"alpha":1}},)" + kInteraction + kTail,
         {"layers[0].elu_param", "unknown key"}},
     }},
+    {"GRU", {
+      {"no gru_param", R"({"type":"GRU","bottom":["history","history_len"],"top":"y"},)" + kBottom + kInteraction + kTail,
+        {"layers[0]", "gru_param"}},
+      {"no states", R"({"type":"GRU","bottom":["history","history_len"],"top":"y","gru_param":{"num_output":0}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].gru_param.num_output", "found 0"}},
+      {"HugeCTR's one bottom", R"({"type":"GRU","bottom":"history","top":"y","gru_param":{"num_output":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "2 bottom", "found 1"}},
+      {"no history's rows", R"({"type":"GRU","bottom":["dense","history_len"],"top":"y","gru_param":{"num_output":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "2 dimensions", "[B,5]"}},
+      {"lengths that are features", R"({"type":"GRU","bottom":["history","dense"],"top":"y","gru_param":{"num_output":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "lengths as bottom 1", "\"dense\""}},
+      {"another history's lengths", R"({"type":"GRU","bottom":["history","recent_len"],"top":"y","gru_param":{"num_output":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "\"history_len\", the lengths of \"history\"", "recent_len"}},
+      {"attention of other positions", kBottom
+        + R"({"type":"GRU","bottom":["history","history_len","x"],"top":"y","gru_param":{"num_output":2}},)"
+        + kInteraction + kTail,
+        {"layers[1].bottom", "attention of shape [B,5] for \"history\" [B,5,4]", "\"x\" [B,4]"}},
+      {"other positions", R"({"type":"GRU","bottom":["history","history_len"],"top":"y","gru_param":{"num_output":2,"SeqLength":4}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].gru_param.SeqLength", "5 of \"history\" [B,5,4]", "found 4"}},
+      {"another width", R"({"type":"GRU","bottom":["history","history_len"],"top":"y","gru_param":{"num_output":2,"vector_size":5}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].gru_param.vector_size", "4 of \"history\" [B,5,4]", "found 5"}},
+    }},
     {"InnerProduct", {
       {"num_output 0",
         R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":0}},)" + kInteraction + kTail,

@@ -124,6 +124,16 @@ const std::vector<Case>& cases() {
            R"(,{"type":"GELU","bottom":"h","top":"r"},{"type":"GELU","bottom":"emb","top":"er"},
           {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
            fc("c", "z", 1)},
+      {"GRU", fc("dense", "h", 5) +
+                  R"(,{"type":"Sigmoid","bottom":"h","top":"s"},
+          {"name":"g1","type":"GRU","bottom":["history","history_len"],"top":"a","gru_param":{"num_output":3}},
+          {"name":"g2","type":"GRU","bottom":["a","history_len","s"],"top":"b","gru_param":{"num_output":2,"SeqLength":5,"vector_size":3}},
+          {"name":"g3","type":"GRU","bottom":["emb","recent_len"],"top":"d","gru_param":{"num_output":1,"batchsize":7,"weight_init":"Normal"}},
+          {"name":"g4","type":"GRU","bottom":["recent","recent_len"],"top":"g","gru_param":{"num_output":2}},
+          {"type":"ReduceSum","bottom":"a","axis":1,"top":"ra"},{"type":"Reshape","bottom":"ra","top":"fa"},
+          {"type":"Reshape","bottom":"b","top":"fb"},{"type":"Reshape","bottom":"d","top":"fd"},{"type":"Reshape","bottom":"g","top":"fg"},
+          {"type":"Concat","bottom":["fa","fb","fd","fg"],"top":"c"},)" +
+                  fc("c", "z", 1)},
       {"MLP",
        R"({"name":"m1","type":"MLP","bottom":"dense","top":"h","mlp_param":{"num_outputs":[6,4]}},
           {"name":"m2","type":"MLP","bottom":"emb","top":"er","mlp_param":{"num_outputs":[3,2],"activation":"None","use_bias":false}},

@@ -66,6 +66,8 @@ def wiring(kind, bottoms, tops):
 def dense_layer(call):
     """The config's layer of a DenseLayer call."""
     kind = str(call.need("layer_type"))
+    if kind == "GRU":
+        call.fail("GRU takes a history and its lengths here, and HugeCTR's no lengths")
     if kind not in ARGUMENTS:
         call.fail(f"train has no layer {kind}; docs/configs.md lists those it has")
     bottoms, tops = as_list(call.need("bottom_names")), as_list(call.need("top_names"))

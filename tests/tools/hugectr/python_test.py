@@ -118,7 +118,8 @@ class HugectrPythonTest(unittest.TestCase):
     def test_calls_without_a_translation_are_named_with_their_line(self):
         dense = "model.add(hugectr.DenseLayer(hugectr.Layer_t.{}))\n"
         for tail, message in (
-                (dense.format('GRU, ["z"], ["g"]') + "model.fit()\n", "DenseLayer: train has no layer GRU"),
+                (dense.format('GRU, ["z"], ["g"]') + "model.fit()\n", "DenseLayer: GRU takes a history and its lengths here"),
+                (dense.format('Gather, ["z"], ["g"]') + "model.fit()\n", "DenseLayer: train has no layer Gather"),
                 (dense.format('ReLU, ["z"], ["g"], slope=3') + "model.fit(max_iter=2)\n",
                  "DenseLayer: the argument slope has no translation"),
                 ("model.train()\n", "Model.train: a loop of train() has no translation"),
