@@ -8,12 +8,23 @@
 
 namespace hlite::data {
 
-HistoryCheck::HistoryCheck(const KeyLayout& layout)
-    : partner_(static_cast<size_t>(layout.slots())) {
+std::vector<History> histories_of(const config::DataConfig& config) {
+  std::vector<History> histories;
+  int64_t slot = 0;
+  for (const config::SparseInputConfig& input : config.sparse) {
+    if (input.max_len > 0) histories.push_back({input.top, slot, input.slot_num});
+    slot += std::ssize(input.hotness);
+  }
+  return histories;
+}
+
+HistoryCheck::HistoryCheck(const KeyLayout& layout, std::span<const History> histories)
+    : partner_(layout.hotness.size()), is_history_(layout.hotness.size()) {
   std::iota(partner_.begin(), partner_.end(), 0);
-  for (const auto& [first, slots] : layout.histories) {
+  for (const auto& [name, first, slots] : histories) {
     const auto s = static_cast<size_t>(first);
     std::fill_n(partner_.begin() + first, slots, first);
+    std::fill_n(is_history_.begin() + first, slots, true);
     runs_.push_back({first, slots, layout.first_column[s], layout.hotness[s]});
   }
 }

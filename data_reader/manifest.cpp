@@ -214,6 +214,9 @@ std::string Manifest::to_json() const {
   if (!slot_tables.empty()) json["slot_tables"] = slot_tables;
   json["hotness"] = hotness;
   if (!fixed_length) json["fixed_length"] = false;
+  for (const History& h : histories)
+    json["histories"].push_back(
+        {{"name", h.name}, {"first_slot", h.first_slot}, {"slots", h.slots}});
   json["files"] = ordered_json::object();
   for (const ManifestFile& f : files) {
     json["files"][f.role] = {{"name", f.name},   {"rows", f.rows},
@@ -280,6 +283,26 @@ static bool is_numbered(const Manifest& m) {
   return true;
 }
 
+static void declare_histories(Block& s, Manifest& m) {
+  s.value("histories", {}, [&](const JsonNode& list) {
+    int64_t next = 0;
+    for (const JsonNode& node : config::to_list(list)) {
+      History& h = m.histories.emplace_back();
+      config::read_object(node, [&](Block& of) {
+        of.text("name", &h.name, "", kRequired);
+        of.integer("first_slot", &h.first_slot, {.min = next}, "", kRequired);
+        of.integer("slots", &h.slots, {.min = 1}, "", kRequired);
+      });
+      next = h.first_slot + h.slots;
+      if (next > std::ssize(m.hotness))
+        config::fail_expected(node, fmt::format("slots below {}", m.hotness.size()));
+      const auto first = m.hotness.begin() + h.first_slot;
+      if (std::count(first, first + h.slots, *first) != h.slots)
+        config::fail_expected(node, "slots of one hotness");
+    }
+  });
+}
+
 static void declare(Block& s, Manifest& m) {
   s.text("tool", &m.tool, "", kRequired);
   m.tool = m.tool.substr(0, m.tool.find(' '));
@@ -305,6 +328,7 @@ static void declare(Block& s, Manifest& m) {
     s.expected("hotness",
                fmt::format("{} numbers, as many as in slot_size_array", m.slot_sizes.size()));
   s.boolean("fixed_length", &m.fixed_length);
+  declare_histories(s, m);
   s.value("files", kRequired, [&](const JsonNode& files) {
     for (const auto& [role, node] : config::to_object(files)) {
       ManifestFile& file = m.files.emplace_back();

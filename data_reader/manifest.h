@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data_reader/data_identity.h"
+#include "data_reader/history_check.h"
 
 namespace hlite::data {
 
@@ -80,8 +81,9 @@ struct Manifest {
   bool sample_weight = false;  // after the label of a row comes its weight
   double negative_share = 1;   // of the training rows with label 0, those that were kept
   int64_t dense_dim = 0;
-  std::vector<int64_t> hotness;     // keys of each slot; all 1 for one-hot data
-  bool fixed_length = true;         // each sample has so many, else up to so many (kNoKey fills up)
+  std::vector<int64_t> hotness;  // keys of each slot; all 1 for one-hot data
+  bool fixed_length = true;      // each sample has so many, else up to so many (kNoKey fills up)
+  std::vector<History> histories = {};
   std::vector<int64_t> slot_sizes;  // rows that each slot's table needs
   // The table of each slot, counted from 0 in the order in which they first appear: slots of one
   // table share a vocabulary. Empty: none do.

@@ -77,14 +77,27 @@ class Fit {
     expect("dense_dim", m_.dense_dim == config.dense_dim && std::ssize(m_.hotness) == keys.slots(),
            counts(m_.dense_dim, std::ssize(m_.hotness)), counts(config.dense_dim, keys.slots()),
            "let the config say what the manifest says");
-    // Norm and a sparse input of variable length may hold more keys.
-    const bool fits =
-        std::equal(m_.hotness.begin(), m_.hotness.end(), keys.hotness.begin(), keys.hotness.end(),
-                   [&](int64_t has, int64_t limit) { return raw ? has == limit : has <= limit; });
+    const auto histories = [](std::span<const History> all) {
+      std::string text;
+      for (const auto& [name, first, slots] : all)
+        text += fmt::format("{}{} to {}", text.empty() ? "histories in the slots " : ", ", first,
+                            first + slots - 1);
+      return text.empty() ? std::string("no history") : text;
+    };
+    const std::string has = histories(m_.histories), wants = histories(histories_of(config));
+    expect("histories", has == wants, has, wants,
+           "an input of sparse has max_len if and only if its slots are a history");
+    // Norm and a sparse input of variable length may hold more keys, and of a history in Norm the
+    // config may keep fewer.
+    const HistoryCheck check(config);
+    bool fits = m_.hotness.size() == keys.hotness.size();
+    for (size_t s = 0; fits && s < keys.hotness.size(); ++s)
+      fits = raw ? m_.hotness[s] == keys.hotness[s]
+                 : m_.hotness[s] <= keys.hotness[s] || check.is_history(static_cast<int64_t>(s));
     expect("layout_of_manifest", fits,
            fmt::format("[{}] keys of the slots", fmt::join(m_.hotness, ",")),
            fmt::format("[{}]", fmt::join(keys.hotness, ",")),
-           "let nnz_per_slot say what the manifest's hotness says");
+           "let nnz_per_slot, or max_len of a history, say what the manifest's hotness says");
     const auto length = [](bool fixed) {
       return fixed ? "a fixed number of keys in each slot" : "a varying number of keys in a slot";
     };

@@ -34,7 +34,7 @@ NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64
       labels_(LabelRule::from(config)),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
-      histories_(layout_),
+      histories_(config),
       sink_(&sink) {}
 
 NormFiles::Record NormDecoder::next(NormFiles& files) const {

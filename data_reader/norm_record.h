@@ -19,7 +19,7 @@ struct NormRecordShape {
   int64_t label_width = 0, dense_dim = 0;
   std::vector<int64_t> hotness;    // [slots] most keys of a sample
   std::vector<bool> fixed_length;  // [slots] every sample has as many
-  std::vector<bool> history;       // [slots] a sample may have more; empty: none may
+  std::vector<bool> history = {};  // [slots] a sample may have more; empty: none may
 
   static NormRecordShape from(const config::DataConfig& config);
 };

@@ -27,6 +27,7 @@ RawFormat RawFormat::from(const config::DataConfig& config) {
   f.label_dim = config.label_dim;
   f.dense_dim = config.dense_dim;
   f.keys = config.key_layout();
+  f.histories = histories_of(config);
   for (const config::SparseInputConfig& input : config.sparse)
     f.varying.insert(f.varying.end(), input.hotness.size(), !input.is_fixed_length);
   f.float_label = config.float_label;
@@ -41,6 +42,7 @@ RawFormat RawFormat::from(const Manifest& manifest) {
   f.label_dim = manifest.label_dim;
   f.dense_dim = manifest.dense_dim;
   f.keys = KeyLayout(manifest.hotness);
+  f.histories = manifest.histories;
   if (!manifest.fixed_length) f.varying.assign(manifest.hotness.size(), true);
   f.float_label = manifest.float_label;
   f.float_dense = manifest.float_dense;
@@ -88,7 +90,7 @@ RawDecoder::RawDecoder(std::string path, const RawFormat& format,
     : path_(std::move(path)),
       format_(format),
       key_check_(format.keys, slot_rows, key_policy, false, format.varying),
-      histories_(format.keys),
+      histories_(format.keys, format.histories),
       sink_(&sink) {
   integers_.resize(static_cast<size_t>(kBlockSamples * format.dense_dim));
   logarithms_.resize(integers_.size());

@@ -37,6 +37,7 @@ struct RawFormat {
   int64_t dense_dim = 0;
   KeyLayout keys;
   std::vector<bool> varying = {};  // [slots] see above; empty: none does
+  std::vector<History> histories = {};
   bool float_label = false, float_dense = false;
   bool real_label = false, sample_weight = false;
 

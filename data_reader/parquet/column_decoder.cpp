@@ -35,7 +35,7 @@ ColumnDecoder::ColumnDecoder(const config::DataConfig& config, std::span<const i
       dense_dim_(config.dense_dim),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
-      histories_(layout_) {
+      histories_(config) {
   for (const auto& sparse : config.sparse)
     fixed_length_.insert(fixed_length_.end(), sparse.hotness.size(), sparse.is_fixed_length);
 }
@@ -48,7 +48,7 @@ DecodedColumn ColumnDecoder::decode(const ParquetFile& file, int group, int inde
           .width = width(column),
           .rows = rows,
           .out = out};
-  if (is_slot(column) && layout_.is_history(slot(column))) {
+  if (is_slot(column) && histories_.is_history(slot(column))) {
     job.latest.resize(static_cast<size_t>(job.width));
     out.lengths.reserve(static_cast<size_t>(rows));
   }

@@ -230,14 +230,9 @@ void declare_sources(Block& s, DataConfig& data) {
 
 KeyLayout DataConfig::key_layout() const {
   std::vector<int64_t> hotness;
-  std::vector<KeyLayout::History> histories;
-  for (const SparseInputConfig& s : sparse) {
-    if (s.max_len > 0) histories.push_back({std::ssize(hotness), s.slot_num});
+  for (const SparseInputConfig& s : sparse)
     hotness.insert(hotness.end(), s.hotness.begin(), s.hotness.end());
-  }
-  KeyLayout layout(std::move(hotness));
-  layout.histories = std::move(histories);
-  return layout;
+  return KeyLayout(std::move(hotness));
 }
 
 void declare(Block& s, const std::string& directory, DataConfig& data) {

@@ -2,7 +2,6 @@
 //
 // A slot with hotness h owns h adjacent columns; slots lie one after another. A sample has up to h
 // keys in the slot; columns that it leaves over hold kNoKey (raw data always fills them all).
-// In the slots of a history the keys come first, oldest first, equally many in each slot.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +19,6 @@ struct KeyLayout {
   std::vector<int64_t> hotness;       // [slots] columns of each slot, >= 1
   std::vector<int64_t> first_column;  // [slots] exclusive prefix sums of hotness
   int64_t columns = 0;
-  struct History {
-    int64_t first_slot = 0, slots = 0;  // all of one hotness
-  };
-  std::vector<History> histories;  // in the order of their slots
 
   KeyLayout() = default;
   explicit KeyLayout(std::vector<int64_t> slot_hotness) : hotness(std::move(slot_hotness)) {
@@ -43,11 +38,6 @@ struct KeyLayout {
   [[nodiscard]] int64_t slot_of(int64_t column) const {
     return std::upper_bound(first_column.begin(), first_column.end(), column) -
            first_column.begin() - 1;
-  }
-  [[nodiscard]] bool is_history(int64_t slot) const {
-    return std::any_of(histories.begin(), histories.end(), [&](const History& h) {
-      return slot >= h.first_slot && slot < h.first_slot + h.slots;
-    });
   }
   // "key of slot 3", or "key 7 of slot 3" where a slot has several.
   [[nodiscard]] std::string describe(int64_t column) const {

@@ -123,7 +123,8 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
             .real_label = schema.real_label,
             .weighted = schema.weighted,
             .labels = static_cast<int>(schema.texts.size()),
-            .hotness = schema.hotness()};
+            .hotness = schema.hotness(),
+            .histories = schema.histories()};
   open_ids(folder, /*has_other=*/true);
   auto parser = std::make_unique<CsvRowParser>(std::move(schema));
   if (lines && parser->text_form().header) parser->take_files_without_header(*lines);
@@ -279,6 +280,15 @@ void Preparation::check_fits(const config::DataConfig& config, const std::string
   check("dense features", config.dense_dim, found.dense_dim);
   check("slots", config.key_layout().slots(), found.keys.slots());
   check("keys a sample", config.key_layout().columns, found.keys.columns);
+  const std::vector<data::History> histories = data::histories_of(config);
+  if (!std::equal(histories.begin(), histories.end(), found.histories.begin(),
+                  found.histories.end(), [](const auto& a, const auto& b) {
+                    return a.first_slot == b.first_slot && a.slots == b.slots;
+                  }))
+    raise<DataError>(
+        "{}: expected histories (max_len) in the slots that are some in the config, found others "
+        "in the preparation",
+        place);
   for (const config::SparseInputConfig& input : config.sparse)
     if (input.is_fixed_length && !shape_.hotness.empty())
       raise<DataError>(

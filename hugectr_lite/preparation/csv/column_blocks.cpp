@@ -178,8 +178,17 @@ void declare_list(Block& s, CategoryColumn& category, const ColumnRules& rules) 
   if (list.trim && !trimmed(list.separator).empty()) list.separator = trimmed(list.separator);
   s.integer("max_values", &list.max_values, {.min = 2, .max = kMaxValuesOfField});
   s.boolean("truncate", &list.truncates);
+  if (s.choice("keep", &list.latest, {{"first", false}, {"last", true}}, "")) list.truncates = true;
+  if (s.has("truncate") && s.has("keep"))
+    s.refuse("keep", "expected \"truncate\" or \"keep\", found both");
+  if (s.text("history", &list.history)) {
+    if (list.history.empty()) s.expected("history", "the name of the history");
+    if (list.truncates && !list.latest)
+      s.refuse("history", "expected \"keep\": \"last\", as a history keeps its latest values");
+    list.truncates = list.latest = true;
+  }
   const bool separated = s.has("separator");
-  for (const char* key : {"max_values", "truncate"})
+  for (const char* key : {"max_values", "truncate", "keep", "history"})
     if (s.has(key) && !separated)
       s.refuse(key, "\"separator\", the text between the values of a field, is required with it");
   if (!separated) return;

@@ -147,7 +147,7 @@ ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fi
 }
 
 ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fields,
-                               FunctionRef<void(std::string_view)> visit) {
+                               FunctionRef<void(std::string_view)> visit, int64_t* all) {
   const ValueList& list = *category.list;
   const CsvColumn& column = category.column;
   std::string_view rest = fields[static_cast<size_t>(column.index)];
@@ -161,13 +161,17 @@ ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fiel
     if (list.trim) value = trimmed(value);
     if (!is_missing(column, value)) values.push_back(value);
   }
-  if (const int64_t found = std::ssize(values); found > list.max_values) {
+  const int64_t found = std::ssize(values);
+  if (all) *all = found;
+  if (found > list.max_values) {
     if (!list.truncates)
       return fmt::format(
           "column {} ({}): expected at most {} values with {} between them, found {}; "
-          "\"max_values\": {} in its block takes them all, \"truncate\": true the first {}",
+          "\"max_values\": {} in its block takes them all, \"truncate\": true the first {}, "
+          "\"keep\": \"last\" the last",
           column.index, column.name, list.max_values, in_quotes(list.separator), found, found,
           list.max_values);
+    if (list.latest) values.erase(values.begin(), values.end() - list.max_values);
     values.resize(static_cast<size_t>(list.max_values));
   }
   for (std::string_view value : values) {
@@ -220,9 +224,13 @@ std::string describe_transform(const CategoryColumn& category) {
     std::string text = describe_missing(category.column);
     if (!category.is_text()) add(text, type_name(*category.type));
     if (category.list)
-      add(text,
-          fmt::format("{} {} values between {}", category.list->truncates ? "the first" : "at most",
-                      category.list->max_values, in_quotes(category.list->separator)));
+      add(text, fmt::format("{} {} values between {}",
+                            category.list->latest      ? "the last"
+                            : category.list->truncates ? "the first"
+                                                       : "at most",
+                            category.list->max_values, in_quotes(category.list->separator)));
+    if (category.list && !category.list->history.empty())
+      add(text, "history " + in_quotes(category.list->history));
     return text;
   }
   if (category.kind == CategoryColumn::Kind::kCross) {

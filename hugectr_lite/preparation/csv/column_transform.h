@@ -93,7 +93,11 @@ struct ValueList {
   std::string separator;  // between them
   int64_t max_values = 2;
   bool truncates = false;  // takes the first ones of more; else more are an error
-  bool trim = false;       // blanks around them are dropped
+  bool latest = false;     // with truncates: the last ones
+  // The name of the history that the column is of, if any: its columns have equally many values in
+  // a row, and none is no missing value.
+  std::string history = {};
+  bool trim = false;  // blanks around them are dropped
 };
 
 struct CategoryColumn {
@@ -120,6 +124,7 @@ struct CategoryColumn {
   [[nodiscard]] bool is_fitted() const { return kind != Kind::kNumber || buckets; }
   [[nodiscard]] bool is_text() const { return !type || *type == CategoryType::kText; }
   [[nodiscard]] int64_t max_values() const { return list ? list->max_values : 1; }
+  [[nodiscard]] bool is_history() const { return list && !list->history.empty(); }
 };
 
 using FieldsOfLine = std::span<const std::string_view>;
@@ -149,12 +154,13 @@ ColumnProblem read_derived_token(const CategoryColumn& category, FieldsOfLine fi
 }
 
 ColumnProblem for_each_of_list(const CategoryColumn& category, FieldsOfLine fields,
-                               FunctionRef<void(std::string_view)> visit);
-// Calls visit(token) for each value of a category; for none where it is missing. REQUIRES
-// category.is_fitted().
+                               FunctionRef<void(std::string_view)> visit, int64_t* found);
+// Calls visit(token) for each value of a category; for none where it is missing. `found`, unless
+// null, becomes the number of values of a list in the field. REQUIRES category.is_fitted().
 template <typename Visit>
-ColumnProblem for_each_token(const CategoryColumn& category, FieldsOfLine fields, Visit&& visit) {
-  if (category.list) return for_each_of_list(category, fields, visit);
+ColumnProblem for_each_token(const CategoryColumn& category, FieldsOfLine fields, Visit&& visit,
+                             int64_t* found = nullptr) {
+  if (category.list) return for_each_of_list(category, fields, visit, found);
   std::string_view token;
   ColumnProblem problem = read_token(category, fields, token);
   if (!problem && !token.empty()) visit(token);

@@ -319,7 +319,8 @@ data::Manifest prepare(const Task& task) {
                        .real_label = given_schema.real_label,
                        .weighted = given_schema.weighted,
                        .labels = static_cast<int>(given_schema.texts.size()),
-                       .hotness = given_schema.hotness()};
+                       .hotness = given_schema.hotness(),
+                       .histories = given_schema.histories()};
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
   PrepEngine engine(run_options(options, inputs, described), options.output, parser);

@@ -84,6 +84,27 @@ void check_vocabularies(const std::vector<const JsonNode*>& nodes, const CsvSche
   }
 }
 
+// The columns of a history are slots of one input.
+void check_histories(const std::vector<const JsonNode*>& nodes, const CsvSchema& schema) {
+  const std::vector<data::History> histories = schema.histories();
+  for (const data::History& history : histories) {
+    const auto first = static_cast<size_t>(history.first_slot);
+    for (size_t k = 0; k < schema.categorical.size(); ++k) {
+      const CategoryColumn& column = schema.categorical[k];
+      if (!column.is_history() || column.list->history != history.name) continue;
+      if (static_cast<int64_t>(k) < history.first_slot ||
+          static_cast<int64_t>(k) >= history.first_slot + history.slots)
+        config::fail_at(*nodes[k]->find("history"),
+                        "expected the columns of a history one after the other, found others "
+                        "between them");
+      if (const int64_t most = schema.categorical[first].list->max_values;
+          column.list->max_values != most)
+        config::fail_expected(*nodes[k]->find("max_values"),
+                              fmt::format("{}, as the first column of the history has", most));
+    }
+  }
+}
+
 }  // namespace
 
 const char* transform_name(DenseTransform transform) {
@@ -129,6 +150,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
         nodes.resize(schema.categorical.size(), &node);
       }
       check_vocabularies(nodes, schema);
+      check_histories(nodes, schema);
       const std::vector<int64_t> most = schema.hotness();
       if (const auto values = std::accumulate(most.begin(), most.end(), int64_t{0});
           values > kMaxValues)
@@ -259,6 +281,18 @@ std::vector<int64_t> CsvSchema::hotness() const {
   const bool lists = std::any_of(categorical.begin(), categorical.end(),
                                  [](const CategoryColumn& c) { return c.list.has_value(); });
   return lists ? values : std::vector<int64_t>();
+}
+
+std::vector<data::History> CsvSchema::histories() const {
+  std::vector<data::History> all;
+  for (size_t k = 0; k < categorical.size(); ++k) {
+    if (!categorical[k].is_history()) continue;
+    const std::string& name = categorical[k].list->history;
+    if (all.empty() || all.back().name != name)
+      all.push_back({.name = name, .first_slot = static_cast<int64_t>(k)});
+    ++all.back().slots;
+  }
+  return all;
 }
 
 int64_t CsvSchema::columns_needed() const {

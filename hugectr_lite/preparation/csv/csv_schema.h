@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data_reader/history_check.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/preparation/csv/column_transform.h"
 
@@ -98,6 +99,7 @@ struct CsvSchema {
   [[nodiscard]] std::vector<int64_t> slot_tables() const;
   // The most values of each categorical column; empty: all have one.
   [[nodiscard]] std::vector<int64_t> hotness() const;
+  [[nodiscard]] std::vector<data::History> histories() const;
   // The columns of a line that the schema needs at least.
   [[nodiscard]] int64_t columns_needed() const;
   // The columns that features are read from, those of numbers first; a column that is used twice

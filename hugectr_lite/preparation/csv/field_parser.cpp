@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "data_reader/history_check.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
@@ -32,9 +33,9 @@ std::vector<double> numbers_of_labels(const std::vector<std::string>& texts) {
   return numbers;
 }
 
-// Appends the keys of a slot.
-Problem read_keys(const CategoryColumn& category, FieldsOfLine fields,
-                  std::vector<uint64_t>& keys) {
+// Appends the keys of a slot. `found` becomes the number of values of a list.
+Problem read_keys(const CategoryColumn& category, FieldsOfLine fields, std::vector<uint64_t>& keys,
+                  int64_t& found) {
   if (!category.is_fitted()) {
     double x = 0;
     Problem problem = read_number(category.number, fields, x);
@@ -43,8 +44,8 @@ Problem read_keys(const CategoryColumn& category, FieldsOfLine fields,
   }
   const size_t first = keys.size();
   Problem problem = for_each_token(
-      category, fields, [&](std::string_view token) { keys.push_back(token_key(token)); });
-  if (keys.size() == first) keys.push_back(0);
+      category, fields, [&](std::string_view token) { keys.push_back(token_key(token)); }, &found);
+  if (keys.size() == first && !category.is_history()) keys.push_back(0);
   keys.resize(first + static_cast<size_t>(category.max_values()), data::kAbsentKey);
   return problem;
 }
@@ -89,8 +90,22 @@ Problem FieldParser::read(FieldsOfLine fields, FieldValues& row) const {
   for (const CsvSchema::Dense& dense : schema_.features())
     if (Problem problem = read_dense(dense, fields, row.dense.emplace_back())) return problem;
   row.keys.clear();
-  for (const CategoryColumn& category : schema_.categorical)
-    if (Problem problem = read_keys(category, fields, row.keys)) return problem;
+  const CategoryColumn* first = nullptr;  // of the history that the column is of
+  int64_t found = 0, found_first = 0;
+  for (const CategoryColumn& category : schema_.categorical) {
+    if (Problem problem = read_keys(category, fields, row.keys, found)) return problem;
+    if (!category.is_history()) continue;
+    if (!first || first->list->history != category.list->history) {
+      first = &category;
+      found_first = found;
+    } else if (found != found_first) {
+      const auto name = [](const CsvColumn& c) {
+        return fmt::format("column {} ({})", c.index, c.name);
+      };
+      return data::HistoryCheck::uneven(name(first->column), found_first, name(category.column),
+                                        found);
+    }
+  }
   return std::nullopt;
 }
 

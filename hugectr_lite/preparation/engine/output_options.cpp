@@ -114,6 +114,7 @@ void describe_output(const OutputOptions& options, const RowShape& shape,
   manifest.sample_weight = shape.weighted;
   manifest.hotness = output_hotness(options, shape);
   manifest.fixed_length = shape.hotness.empty();
+  manifest.histories = shape.histories;
   manifest.slot_tables = shape.slot_tables;
   if (drawn)
     manifest.rules.push_back(

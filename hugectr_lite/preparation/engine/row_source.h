@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "data_reader/history_check.h"
+
 namespace hlite::prep {
 
 // A row is 1 + dense + keys() 32-bit words: the label (0 or 1, an integer, or float32 if
@@ -23,6 +25,7 @@ struct RowShape {
   bool real_label = false, weighted = false;
   int labels = 1;
   std::vector<int64_t> hotness = {};  // [slots] most ids; empty: one each
+  std::vector<data::History> histories = {};
   [[nodiscard]] int hotness_of(int slot) const {
     return hotness.empty() ? 1 : static_cast<int>(hotness[static_cast<size_t>(slot)]);
   }

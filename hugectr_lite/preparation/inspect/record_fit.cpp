@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data_reader/history_check.h"
 #include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
@@ -24,6 +25,11 @@ struct Reading {
   // Dense features that are not 0; those of them that integers' bits taken for a float would be, or
   // logarithms of a float's bits.
   int64_t dense = 0, odd_dense = 0;
+  // Of each history: keys that are kept, samples with none, and with as many as are kept at most.
+  struct Lengths {
+    int64_t keys = 0, empty = 0, full = 0;
+  };
+  std::vector<Lengths> histories;
   [[nodiscard]] bool has_odd_type() const { return tiny_labels > 0 || odd_dense * 10 > dense * 9; }
 };
 
@@ -38,6 +44,24 @@ void count_values(const config::DataConfig& data, const data::HostBatch& batch, 
       const float value = batch.dense(r, d);
       reading.dense += value != 0;
       reading.odd_dense += logarithms ? value > large : std::fpclassify(value) == FP_SUBNORMAL;
+    }
+  }
+}
+
+void count_histories(const config::DataConfig& data, const data::HostBatch& batch,
+                     Reading& reading) {
+  const std::vector<int64_t> columns = data.key_layout().first_column;
+  const std::vector<data::History> histories = data::histories_of(data);
+  reading.histories.resize(histories.size());
+  for (size_t h = 0; h < histories.size(); ++h) {
+    const auto slot = static_cast<size_t>(histories[h].first_slot);
+    const int64_t most = data.key_layout().hotness[slot];
+    for (int64_t r = 0; r < batch.size; ++r) {
+      const uint32_t* const keys = batch.keys.row(r) + columns[slot];
+      const int64_t length = std::find(keys, keys + most, kNoKey) - keys;
+      reading.histories[h].keys += length;
+      reading.histories[h].empty += length == 0;
+      reading.histories[h].full += length == most;
     }
   }
 }
@@ -86,6 +110,7 @@ class RecordFit {
         if (batch.size == 0) break;
         reading.rows += batch.size;
         count_values(data, batch, reading);
+        count_histories(data, batch, reading);
       }
       reading.replaced_keys = source->replaced_keys();
     } catch (const DataError& error) {
@@ -201,6 +226,18 @@ class RecordFit {
     const bool labels = !fit_.config.data.real_label && found.rows > 0;
     notes(labels && found.ones == 0, "no label is 1");
     notes(labels && found.zeros == 0, "no label is 0");
+    const std::vector<data::History> histories = data::histories_of(fit_.config.data);
+    for (size_t h = 0; h < found.histories.size() && found.rows > 0; ++h) {
+      const auto& [keys, empty, full] = found.histories[h];
+      const auto share = [&](int64_t of) {
+        return 100 * static_cast<double>(of) / static_cast<double>(found.rows);
+      };
+      notes(true, fmt::format("{}: on average {:.1f} keys of up to {} are kept; {:.1f} % of the "
+                              "samples have none, {:.1f} % as many",
+                              histories[h].name, share(keys) / 100,
+                              keys_.hotness[static_cast<size_t>(histories[h].first_slot)],
+                              share(empty), share(full)));
+    }
     notes(found.replaced_keys > 0,
           fmt::format("{} keys are outside of their tables, which key_policy replaces",
                       found.replaced_keys));

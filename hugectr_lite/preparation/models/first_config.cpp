@@ -235,6 +235,11 @@ std::string first_config(const std::string& model, const Manifest& manifest,
     raise<ConfigError>("{}manifest.json: expected data with {} for {}, found {}", folder,
                        has_tasks(model) ? "several labels" : "one label", model,
                        manifest.label_dim);
+  if (!manifest.histories.empty())
+    raise<ConfigError>(
+        "{}manifest.json: expected data without histories, which first configs do not have, found "
+        "\"{}\"",
+        folder, manifest.histories.front().name);
   const Sizes sizes(manifest);
   return "{\n" + solver_of(manifest, sizes) + optimizer_of(model, sizes) + "  \"layers\": [\n" +
          data_of(manifest, sizes, folder) + model_layers(model, manifest, sizes.layers) +

@@ -370,7 +370,83 @@ TEST_CASE("values of a field: none, one, twice, blank, quoted, too many", "[thre
   check_contains(
       message_of<DataError>([&] { prepared_lists(list, "1,a\n0,a||b|a|c\n"); }),
       {"train.csv:2: column 1 (tags): expected at most 3 values with \"|\" between them, found 4; "
-       "\"max_values\": 4 in its block takes them all, \"truncate\": true the first 3"});
+       "\"max_values\": 4 in its block takes them all, \"truncate\": true the first 3, "
+       "\"keep\": \"last\" the last"});
+}
+
+TEST_CASE("lists may keep their last values, and histories have none where a field has none") {
+  const std::string list = R"("separator": "|", "max_values": 3, )";
+  const auto last = prepared_lists(list + R"("keep": "last")", "1,a|b|c|d|e\n0,\n1,b||a\n");
+  const auto kept = prepared_lists(list + R"("history": "seen")", "1,a|b|c|d|e\n0,\n1,b||a\n");
+  CHECK(prepared_lists(list + R"("keep": "first")", "1,a|b|c|d|e\n0,\n") ==
+        prepared_lists(list + R"("truncate": true)", "1,a|b|c|d|e\n0,\n"));
+  const auto words = [](const std::string& bytes) {
+    std::vector<uint32_t> found(12);
+    std::memcpy(found.data(), bytes.data(), 48);
+    return found;
+  };
+  // c, d, e; nothing; b, a: in the order in which training rows have them.
+  CHECK(words(last) == std::vector<uint32_t>{1, 1, 2, 3, 0, 0, kNoKey, kNoKey, 1, 4, 5, kNoKey});
+  CHECK(words(kept) ==
+        std::vector<uint32_t>{1, 1, 2, 3, 0, kNoKey, kNoKey, kNoKey, 1, 4, 5, kNoKey});
+}
+
+TEST_CASE("columns of one history have equally many values, and the manifest says what they are") {
+  const TemporaryDirectory folder;
+  const std::string history = R"("separator": "|", "max_values": 2, "history": "clicks")";
+  const auto prepare_with = [&](const std::string& columns, const std::string& lines) {
+    fs::remove_all(folder / "out");
+    write_text(folder / "schema.json",
+               R"({"label": {"column": 0, "positive": "1"}, "categorical": [)" + columns + "]}");
+    write_text(folder / "train.csv", lines);
+    CsvPrepOptions options;
+    options.schema = folder / "schema.json";
+    options.train = {folder / "train.csv"};
+    options.output.folder = folder / "out";
+    options.run.quiet = true;
+    csv_prep(options);
+  };
+  const std::string items = R"({"column": 1, "name": "items", )" + history + "}",
+                    cates = R"({"column": 2, "name": "cates", )" + history + "}",
+                    user = R"({"column": 3, "name": "user"})";
+  prepare_with(user + "," + items + "," + cates, "1,a|b|c,x|y|z,u\n0,,,v\n1,a,y,u\n");
+  const auto manifest = data::Manifest::read(folder / "out/manifest.json");
+  REQUIRE(manifest.histories.size() == 1);
+  CHECK(manifest.histories[0].name == "clicks");
+  CHECK(manifest.histories[0].first_slot == 1);
+  CHECK(manifest.histories[0].slots == 2);
+  const Preparation preparation(folder / "out", Labels::kAbsent);
+  config::DataConfig config;
+  config.format = &config::data_format("RawAsync");
+  config.label_dim = 1;
+  config.sparse.resize(2);
+  config.sparse[0].slot_num = 1;
+  config.sparse[0].hotness = {1};
+  config.sparse[1].slot_num = 2;
+  config.sparse[1].hotness = {2, 2};
+  check_contains(message_of<DataError>([&] { preparation.check_fits(config, "x"); }),
+                 {"x: expected histories (max_len) in the slots"});
+  config.sparse[1].max_len = 2;
+  preparation.check_fits(config, "x");
+  const auto refused = [&](const std::string& columns, const std::string& lines = "1,a,x,u\n") {
+    try {
+      prepare_with(columns, lines);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  check_contains(refused(items + "," + cates, "1,a|b|c,x|y,u\n"),
+                 {"train.csv:1: column 1 (items) and column 2 (cates): expected equally many keys, "
+                  "as they are one history, found 3 and 2"});
+  check_contains(refused(items + "," + user + "," + cates), {"one after the other"});
+  check_contains(refused(items + "," + R"({"column": 2, "separator": "|", "max_values": 3,
+                                           "history": "clicks"})"),
+                 {"expected 2, as the first column of the history has"});
+  check_contains(refused(R"({"column": 1, "history": "clicks"})"), {"is required with it"});
+  check_contains(refused(R"({"column": 1, "separator": "|", "max_values": 3, "keep": "first",
+                             "history": "clicks"})"),
+                 {"a history keeps its latest values"});
 }
 
 TEST_CASE("lists that cannot be are refused by place") {
