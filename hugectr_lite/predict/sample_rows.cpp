@@ -25,6 +25,7 @@ SampleRows::SampleRows(const config::DataConfig& config, std::span<const int64_t
       labels_(data::LabelRule::from(config)),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy),
+      histories_(config),
       may_lack_(columns_that_may_lack(config)) {}
 
 void SampleRows::check_shapes(const SampleArrays& samples) const {
@@ -98,6 +99,8 @@ int64_t SampleRows::put(const SampleArrays& samples, int64_t sample, float* labe
     ++counts.replaced[column];
     ++replaced;
   }
+  if (histories_.breaks(keys))
+    raise<DataError>("keys: sample {}, {}", sample, histories_.problem(keys));
   return replaced;
 }
 

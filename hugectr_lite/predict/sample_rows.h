@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data_reader/history_check.h"
 #include "data_reader/key_check.h"
 #include "data_reader/label_rule.h"
 #include "hugectr_lite/config/data_config.h"
@@ -19,7 +20,8 @@ struct SampleArrays {
   Matrix<const float> labels;  // [n, label_dim]; no data: none, they count as 0
   Matrix<const float> dense;   // [n, dense_dim], as the network sees them: of raw integers log(x+1)
   Matrix<const int64_t> keys;  // [n, key columns], local to each slot's table; -1: no
-                               // key, where a sample may have fewer (is_fixed_length is false)
+                               // key, where a sample may have fewer (is_fixed_length is false); of
+                               // a history, which has its keys first, oldest first, after them
   Matrix<const float> weights = {};  // [n, 1], of the config's sample_weight; no data: all are 1
 };
 
@@ -39,8 +41,8 @@ class SampleRows {
   void check_shapes(const SampleArrays& samples) const;
   // Writes sample `sample` to a row of a batch: label [label_width] (null: not written), dense
   // [dense_dim], keys [columns]. Adds to `counts`; returns how many keys were replaced. Throws
-  // DataError for a label, weight or feature that records could not have, or a key outside of its
-  // table where key_policy refuses such.
+  // DataError for a label, weight, feature or history that records could not have, or a key outside of
+  // its table where key_policy refuses such.
   int64_t put(const SampleArrays& samples, int64_t sample, float* label, float* dense,
               uint32_t* keys, KeyCounts& counts) const;
 
@@ -60,6 +62,7 @@ class SampleRows {
   const data::LabelRule labels_;
   const KeyLayout layout_;
   const data::KeyCheck key_check_;
+  const data::HistoryCheck histories_;
   const std::vector<bool> may_lack_;  // [key columns]: whether a sample may have no key there
 };
 

@@ -60,6 +60,18 @@ bool reads_log_features(const config::TrainConfig& config) {
   return config.data.format->fixed_records && !config.data.float_dense;
 }
 
+// (key columns, number of the history or -1) of each slot.
+py::list key_slots(const config::DataConfig& config) {
+  const KeyLayout layout = config.key_layout();
+  std::vector<int64_t> history(layout.hotness.size(), -1);
+  for (const data::History& h : data::histories_of(config))
+    std::fill_n(history.begin() + h.first_slot, h.slots, h.first_slot);
+  py::list slots;
+  for (size_t s = 0; s < history.size(); ++s)
+    slots.append(py::make_tuple(layout.hotness[s], history[s]));
+  return slots;
+}
+
 std::vector<std::string> names_of(const std::vector<data::DataIdentity::IdentityPart>& parts) {
   std::vector<std::string> names;
   for (const auto& part : parts) names.push_back(part.name);
@@ -373,6 +385,7 @@ class PyTrainer : OneAtATime {
         [&](float logit) { return trainer::score_of(model, logit); });
   }
   std::vector<std::string> key_columns() { return batches().columns(); }
+  py::list key_slots() { return python::key_slots(config_->data); }
   [[nodiscard]] bool has_log_features() const {
     return !options_.without_data && reads_log_features(*config_);
   }
@@ -499,6 +512,7 @@ class PyPredictor : OneAtATime {
   py::dict weights(const py::object& self) { return arrays_of(predictor_->model(), self); }
   py::list embedding_slots() { return slots_of(predictor_->model()); }
   std::vector<std::string> key_columns() { return batches_.columns(); }
+  py::list key_slots() { return python::key_slots(config_->data); }
   // {array: names of its columns} where the training data's manifest had them.
   [[nodiscard]] std::map<std::string, std::vector<std::string>> column_names() const {
     return {{"dense", names_of(identity_.dense)}, {"keys", names_of(identity_.slots)}};
@@ -591,6 +605,7 @@ void define_trainer(py::module_& module) {
       .def("finish", &PyTrainer::finish)
       .def("predict", &PyTrainer::predict)
       .def_property_readonly("key_columns", &PyTrainer::key_columns)
+      .def_property_readonly("key_slots", &PyTrainer::key_slots)
       .def_property_readonly("reads_log_features", &PyTrainer::has_log_features)
       .def("weights", [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
       .def("weights_changed", &PyTrainer::weights_changed)
@@ -631,6 +646,7 @@ void define_prediction(py::module_& module) {
       .def_property_readonly("table_width", &PyPredictor::table_width)
       .def("predict_table", &PyPredictor::predict_table)
       .def_property_readonly("key_columns", &PyPredictor::key_columns)
+      .def_property_readonly("key_slots", &PyPredictor::key_slots)
       .def_property_readonly("column_names", &PyPredictor::column_names)
       .def_property_readonly("reads_log_features", &PyPredictor::has_log_features);
   module.def("auc",

@@ -92,6 +92,32 @@ TEST_CASE("keys outside of their tables are refused or replaced, as the config s
         std::vector<std::string>{"key of slot 0", "key 0 of slot 1", "key 1 of slot 1"});
 }
 
+TEST_CASE("histories of arrays have no holes, and slots of one length") {
+  config::DataConfig config;
+  config.label_dim = 1;
+  config.sparse.resize(1);
+  config.sparse[0].slot_num = 2;
+  config.sparse[0].hotness = {3, 3};
+  config.sparse[0].max_len = 3;
+  const std::vector<int64_t> rows{7, 9};
+  ArrayBatches batches(config, rows, 4);
+  const auto message = [&](const std::vector<int64_t>& keys) {
+    const SampleArrays arrays{{}, {nullptr, 1, 0}, {keys.data(), 1, 6}};
+    return test::message_of<DataError>([&] { batches.fill(arrays, 0); });
+  };
+  for (const std::vector<int64_t>& keys :
+       {std::vector<int64_t>{-1, -1, -1, -1, -1, -1}, {1, -1, -1, 8, -1, -1}, {1, 2, 3, 4, 5, 6}}) {
+    const data::HostBatch& batch = batches.fill({{}, {nullptr, 1, 0}, {keys.data(), 1, 6}}, 0);
+    for (size_t c = 0; c < 6; ++c)
+      CHECK(batch.keys(0, static_cast<int64_t>(c)) == static_cast<uint32_t>(keys[c]));
+  }
+  CHECK(message({1, -1, 2, 1, -1, 2}) ==
+        "keys: sample 0, key 2 of slot 0: expected no key after an absent one, found 2");
+  CHECK(message({1, 2, -1, 1, -1, -1}) ==
+        "keys: sample 0, slot 0 and slot 1: expected equally many keys, as they are one history, "
+        "found 2 and 1");
+}
+
 TEST_CASE("labels and features are those that records may have") {
   const std::vector<int64_t> rows{7, 9};
   const auto message = [&](auto&& change, int64_t labels = 1) {

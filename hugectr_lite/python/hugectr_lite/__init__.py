@@ -136,7 +136,8 @@ class Trainer:
     def step(self, label=None, dense=None, keys=None, *, sample_weight=None):
         """One iteration, with the next batch of the training data or with these samples: label float [n] or
         [n, label_dim], dense float [n, dense_dim] as the network sees it, keys int [n, keys a sample], local to each
-        slot's table, -1 (of Arrow also null) where a sample has fewer, which raw data never have. sample_weight: float [n],
+        slot's table, -1 (of Arrow also null) where a sample has fewer, of a history after its keys, oldest first; or a
+        DataFrame with a column of lists for each slot, of which a history keeps the last ones. sample_weight: float [n],
         if the label of the config's Data layer has "sample_weight": true; without it all are 1."""
         if label is None and dense is None and keys is None and sample_weight is None:
             self._trainer.step()
@@ -145,7 +146,7 @@ class Trainer:
         else:
             arrays.check_columns(self._columns, dense=dense, keys=keys)
             counts = self._trainer.step_on(arrays.floats(label, "label"), arrays.floats(dense, "dense"),
-                                           arrays.keys(keys),
+                                           arrays.keys(keys, self._trainer),
                                            None if sample_weight is None else arrays.weights(sample_weight))
             arrays.warn_if_unknown(self._trainer, *counts)
 
@@ -183,8 +184,8 @@ class Trainer:
         from solver.seed. callbacks: as in train()."""
         if epochs < 0:
             raise ValueError(f"epochs: expected 0 or more, found {epochs}")
-        arrays_of = fitting.Samples(label, dense, keys, sample_weight)
-        held_out = None if eval_set is None else fitting.Samples(*eval_set, what="eval_set: ")
+        arrays_of = fitting.Samples(self._trainer, label, dense, keys, sample_weight)
+        held_out = None if eval_set is None else fitting.Samples(self._trainer, *eval_set, what="eval_set: ")
         return fitting.fit(self, self._trainer, arrays_of, held_out, epochs, shuffle, callbacks)
 
     def evaluate(self, label=None, dense=None, keys=None, *, sample_weight=None):
@@ -195,12 +196,12 @@ class Trainer:
             return self._trainer.evaluate()
         if label is None or dense is None or keys is None:
             raise TypeError("expected label, dense and keys, or none of them")
-        return fitting.evaluate(self._trainer, fitting.Samples(label, dense, keys, sample_weight))[0]
+        return fitting.evaluate(self._trainer, fitting.Samples(self._trainer, label, dense, keys, sample_weight))[0]
 
     def predict(self, dense, keys):
         """The probability of label 1 for each sample, or of MSELoss the value; arrays as in step()."""
         arrays.check_columns(self._columns, dense=dense, keys=keys)
-        scores, *counts = self._trainer.predict(arrays.dense(dense, self._trainer), arrays.keys(keys))
+        scores, *counts = self._trainer.predict(arrays.dense(dense, self._trainer), arrays.keys(keys, self._trainer))
         arrays.warn_if_unknown(self._trainer, *counts)
         return arrays.of_native(scores)
 
@@ -265,7 +266,7 @@ class Predictor:
         Warns if all keys of a column are unknown."""
         native = self._predictor
         arrays.check_columns(self._columns, dense=dense, keys=keys)
-        scores, *counts = native.predict(arrays.dense(dense, native), arrays.keys(keys))
+        scores, *counts = native.predict(arrays.dense(dense, native), arrays.keys(keys, native))
         arrays.warn_if_unknown(native, *counts)
         self.unknown_keys += counts[1]
         return arrays.of_native(scores)

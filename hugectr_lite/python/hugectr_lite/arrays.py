@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from . import arrow
+from . import arrow, lists
 from ._native import DataError
 
 MANY = 10  # samples; with fewer, unknown keys in all of them are no surprise
@@ -39,8 +39,13 @@ def weights(value, name="sample_weight", kind=np.float32):
     return np.ascontiguousarray(array)
 
 
-def keys(value):
-    """Integers; -1 for an Arrow null."""
+def keys(value, native):
+    """Integers; -1 for an Arrow null. A frame with columns of lists has a column for each slot of the model, whose lists
+    become as many columns as the slot has: of a history the last ones, else all, -1 after them."""
+    if _is_pandas(value) and hasattr(value, "iloc") and any(_are_lists(column) for _, column in value.items()):
+        value = lists.matrix([_list_column(str(name), column) for name, column in value.items()], native.key_slots)
+    elif arrow.is_arrow(value) and not _is_pandas(value):
+        value = arrow.matrix(value, "keys", -1, native.key_slots)
     array = _numbers(value, "keys", null=-1)
     if array.dtype.kind not in "iu":
         raise DataError(f"keys: expected integers, found {_type_of(array)}")
@@ -103,6 +108,22 @@ def _type_of(array):
     if array.dtype.kind != "O":
         return array.dtype
     return f"objects such as {next(iter(array.flat), None)!r:.40}"
+
+
+def _are_lists(column):
+    return column.dtype.kind == "O" and any(hasattr(item, "__len__") and not isinstance(item, (str, bytes)) for item in column)
+
+
+def _list_column(name, column):
+    """lists.matrix()'s, of a pandas column."""
+    if not _are_lists(column):
+        return name, _numbers(column, f"keys: column {name}"), np.ones(len(column), np.int64)
+    for row, item in enumerate(column):
+        if isinstance(item, (str, bytes)) or not hasattr(item, "__len__"):
+            raise DataError(f"keys: column {name}: expected a list in each row, found {item!r:.40} in row {row}")
+    lengths = np.fromiter(map(len, column), np.int64, len(column))
+    values = [_numbers(item, f"keys: column {name}") for item, n in zip(column, lengths) if n]
+    return name, np.concatenate(values) if values else np.zeros(0, np.int64), lengths
 
 
 def _is_pandas(value):

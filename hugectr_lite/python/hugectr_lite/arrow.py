@@ -4,10 +4,14 @@ import ctypes
 
 import numpy as np
 
+from . import lists
 from ._native import DataError
 
 _TYPES = {"c": np.int8, "C": np.uint8, "s": np.int16, "S": np.uint16, "i": np.int32, "I": np.uint32, "l": np.int64,
           "L": np.uint64, "e": np.float16, "f": np.float32, "g": np.float64}
+
+
+_OFFSETS = {b"+l": np.int32, b"+L": np.int64}  # of lists
 
 
 class _Schema(ctypes.Structure):
@@ -46,20 +50,21 @@ def is_arrow(value):
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
 
 
-def matrix(value, name, null=None):
+def matrix(value, name, null=None, slots=None):
     """A new array [rows, columns] of the columns of `value`: of a table's or record batch's, of fixed-size lists, or
-    one of numbers. `null` stands where there is none; without it that is a DataError, as is a column of another type."""
+    one of numbers. `null` stands where there is none; without it that is a DataError, as is a column of another type.
+    slots: lists.matrix()'s, which makes columns of a table's lists."""
     if hasattr(value, "__arrow_c_stream__"):
-        return _of_stream(value.__arrow_c_stream__(), name, null)
+        return _of_stream(value.__arrow_c_stream__(), name, null, slots)
     schema, array = value.__arrow_c_array__()
-    return _columns(_at(schema, b"arrow_schema", _Schema), _at(array, b"arrow_array", _Array), name, null)
+    return _rows(_at(schema, b"arrow_schema", _Schema), _at(array, b"arrow_array", _Array), name, null, slots)
 
 
 def _at(capsule, kind, structure):
     return structure.from_address(_pointer_in(capsule, kind))
 
 
-def _of_stream(capsule, name, null):
+def _of_stream(capsule, name, null, slots):
     stream, schema, parts = _at(capsule, b"arrow_array_stream", _Stream), _Schema(), []
 
     def call(function, target):
@@ -76,7 +81,7 @@ def _of_stream(capsule, name, null):
             if not array.release:
                 break
             try:
-                parts.append(_columns(schema, array, name, null))
+                parts.append(_rows(schema, array, name, null, slots))
             finally:
                 array.release(array)
     finally:
@@ -84,6 +89,28 @@ def _of_stream(capsule, name, null):
     if not parts:
         raise DataError(f"{name}: expected a batch of rows, found none")
     return np.concatenate(parts)
+
+
+def _rows(schema, array, name, null, slots):
+    children = [(schema.children[i].contents, array.children[i].contents) for i in range(schema.n_children)]
+    if slots is None or schema.format != b"+s" or not any(child.format in _OFFSETS for child, _ in children):
+        return _columns(schema, array, name, null)
+    _refuse_nulls(array, name, array.offset, array.length)
+    return lists.matrix([_lists(child, items, name, array.offset, array.length) for child, items in children], slots)
+
+
+def _lists(schema, array, name, first, length):
+    """(name, values of all rows, lengths) of a column of a table."""
+    column = (schema.name or b"").decode()
+    place, first = f"{name}: column {column}", first + array.offset
+    if schema.format not in _OFFSETS:
+        return column, _columns(schema, array, place, None, first - array.offset, length)[:, 0], np.ones(length, np.int64)
+    _refuse_nulls(array, place, first, length)
+    dtype = np.dtype(_OFFSETS[schema.format])
+    raw = (ctypes.c_char * ((length + 1) * dtype.itemsize)).from_address(array.buffers[1] + first * dtype.itemsize)
+    ends = np.frombuffer(raw, dtype).astype(np.int64)
+    values = _columns(schema.children[0].contents, array.children[0].contents, place, None, int(ends[0]), int(ends[-1] - ends[0]))
+    return column, values[:, 0], np.diff(ends)
 
 
 def _columns(schema, array, name, null, first=0, length=None):

@@ -8,9 +8,9 @@ from ._native import DataError
 class Samples:
     """label float32 [n], dense float32 [n, dense_dim], keys int64 [n, columns], weight float32 [n] or None."""
 
-    def __init__(self, label, dense, keys, weight=None, what=""):
+    def __init__(self, native, label, dense, keys, weight=None, what=""):
         self.label = arrays.floats(label, what + "label")
-        self.dense, self.keys = arrays.floats(dense, what + "dense"), arrays.keys(keys)
+        self.dense, self.keys = arrays.floats(dense, what + "dense"), arrays.keys(keys, native)
         self.weight = None if weight is None else arrays.weights(weight, what + "sample_weight")
         given = {"label": self.label, "dense": self.dense, "keys": self.keys, "sample_weight": self.weight}
         given = {name: array for name, array in given.items() if array is not None}
