@@ -43,10 +43,13 @@ class _Facts:
         self.rows = facts["rows"]
         # The latter as of other first configs: so many iterations an epoch that it is worth an evaluation.
         self.batch = max(128, min(8192, 1 << max(0, (self.samples // 250).bit_length() - 1)))
-        # A penalty moves every row in every iteration, which is cheap where most rows are in a batch.
-        keys = self.batch * (1 + len(self.items) * (1 + self.length))
-        cheap = sum(self.rows.values()) <= max(200_000, 16 * keys)
-        self.penalty = 0 if not cheap else 0.02 if self.samples < 100_000 else 2000 / self.samples
+        # A penalty moves every row in every iteration, which is cheap where most rows are in a batch; where rows are seen
+        # often, less of it will do.
+        keys, rows = 1 + len(self.items) * (1 + self.length), sum(self.rows.values())
+        self.penalty = 0
+        if rows <= max(200_000, 16 * self.batch * keys):
+            often = self.samples * keys >= 500 * rows
+            self.penalty = 2000 / self.samples if self.samples >= 100_000 else 0.005 if often else 0.02
 
     def solver(self):
         solver = {"seed": 1, "display": 100, "batchsize": self.batch, "num_epochs": 5}
