@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_loops.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes_exp.h"
 #include "hugectr_lite/ops/small_product.h"
@@ -20,6 +20,16 @@ constexpr int64_t kPanel = 32;  // keys whose transposes lie together
 
 constexpr int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
+// to[i] = factor * from[i], for i < n; eight at a time, as heads are narrow.
+template <typename From, typename To>
+HLITE_INLINE void scale_row(const From* __restrict from, int64_t n, float factor,
+                            To* __restrict to) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int64_t k = i; k < i + 8; ++k) to[k] = from_float<To>(factor * to_float(from[k]));
+  for (; i < n; ++i) to[i] = from_float<To>(factor * to_float(from[i]));
+}
+
 // What the rows of one sample see.
 template <typename T>
 class SeenKeys {
@@ -31,30 +41,42 @@ class SeenKeys {
   // `mask`: the sample's [f,t], or null.
   void find(const T* mask, int64_t f, int64_t t) {
     rows_.clear();
+    blind_.clear();
     end_ = 0;
+    ends_.resize(static_cast<size_t>(2 * f));
+    int32_t* const ends = ends_.data();
+    wide([&] { count(mask, f, t, ends); });
     for (int64_t i = 0; i < f; ++i) {
-      Row row = {i, t, nullptr};
-      if (mask) {
-        const T* const seen = mask + i * t;
-        int32_t count = 0, end = 0;
-        wide([&] {
-          for (int32_t j = 0; j < static_cast<int32_t>(t); ++j) {
-            const bool is = to_float(seen[j]) != 0;
-            count += is;
-            end = std::max(end, is ? j + 1 : 0);
-          }
-        });
-        row = {i, end, count < end ? seen : nullptr};
-      }
-      if (row.end > 0) rows_.push_back(row);
+      const Row row = {i, ends[2 * i], ends[2 * i + 1] < ends[2 * i] ? mask + i * t : nullptr};
+      if (row.end > 0)
+        rows_.push_back(row);
+      else
+        blind_.push_back(i);
       end_ = std::max(end_, row.end);
     }
   }
   [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }  // but those that see none
+  [[nodiscard]] const std::vector<int64_t>& blind() const { return blind_; }  // those
   [[nodiscard]] int64_t end() const { return end_; }
 
  private:
+  // Of each row, the end of what it sees, and how many keys.
+  static void count(const T* mask, int64_t f, int64_t t, int32_t* ends) {
+    for (int64_t i = 0; i < f; ++i) {
+      auto end = static_cast<int32_t>(mask ? 0 : t), seen = end;
+      for (int32_t j = 0; mask && j < static_cast<int32_t>(t); ++j) {
+        const int32_t is = to_float(mask[i * t + j]) != 0 ? 1 : 0;
+        seen += is;
+        end = std::max(end, is * (j + 1));
+      }
+      ends[2 * i] = end;
+      ends[2 * i + 1] = seen;
+    }
+  }
+
   std::vector<Row> rows_;
+  std::vector<int64_t> blind_;
+  std::vector<int32_t> ends_;
   int64_t end_ = 0;
 };
 
@@ -84,7 +106,8 @@ class AttentionHead {
         padded_(round_up(width_, 8)),
         scale_(1 / std::sqrt(static_cast<float>(width_))),
         row_keys_(round_up(t_, kPanel)),
-        tile_rows_(std::min<int64_t>(f_, t_ <= 1024 ? 24 : 12)) {}
+        tile_rows_(t_ <= 1024 ? 24 : 12),
+        most_rows_(std::min(f_, tile_rows_ + 12)) {}
 
   // Keys and values that are seen, as rows of `padded_` floats.
   void begin(HeadRows<const T> k, HeadRows<const T> v, const SeenKeys<T>& seen) {
@@ -96,13 +119,13 @@ class AttentionHead {
   }
 
   void forward(HeadRows<const T> q, HeadRows<float> statistics, HeadRows<T> y) {
-    for (int64_t i = 0; i < f_; ++i) {
+    for (const int64_t i : seen_->blind()) {
       std::fill_n(statistics.at(i), kAttentionStatistics, 0.0f);
       std::fill_n(y.at(i), width_, T{});
     }
     for_each_tile([&](const Row* rows, int64_t count, int64_t end) {
       float* const scores = score(q, rows, count, end);
-      float* const sums = of_size(memory_.outputs, tile_rows_ * padded_);
+      float* const sums = of_size(memory_.outputs, most_rows_ * padded_);
       wide([&]<int kLanes>() {
         for (int64_t r = 0; r < count; ++r) {
           float* const row = scores + r * row_keys_;
@@ -121,8 +144,9 @@ class AttentionHead {
         }
       });
       small_product(count, padded_, end, {scores, row_keys_, 1}, values_, {sums, padded_});
-      for (int64_t r = 0; r < count; ++r)
-        write(sums + r * padded_, statistics.at(rows[r].row)[1], y.at(rows[r].row));
+      write(
+          sums, count, [&](int64_t r) { return y.at(rows[r].row); },
+          [&](int64_t r) { return statistics.at(rows[r].row)[1]; });
     });
   }
 
@@ -132,12 +156,12 @@ class AttentionHead {
     const int64_t all = seen_->end() * padded_;
     float *const dkeys = of_size(memory_.key_sums, all), *const dvalues =
                                                              of_size(memory_.value_sums, all);
-    std::fill_n(dkeys, all, 0.0f);
-    std::fill_n(dvalues, all, 0.0f);
-    for (int64_t i = 0; dq.data && i < f_; ++i) std::fill_n(dq.at(i), width_, T{});
+    bool add = false;  // to the sums of tiles before
+    if (dq.data)
+      for (const int64_t i : seen_->blind()) std::fill_n(dq.at(i), width_, T{});
     for_each_tile([&](const Row* rows, int64_t count, int64_t end) {
       float* const weights = score(q, rows, count, end);
-      float* const dscores = of_size(memory_.gradients, tile_rows_ * row_keys_);
+      float* const dscores = of_size(memory_.gradients, most_rows_ * row_keys_);
       const StridedMatrix<const float> above = take(dy, rows, count, 1, memory_.above);
       multiply_rows(above, count, values_, memory_.turned_values, end, dscores);
       wide([&]<int kLanes>() {
@@ -157,18 +181,23 @@ class AttentionHead {
         }
       });
       if (dq.data) {
-        float* const sums = of_size(memory_.outputs, tile_rows_ * padded_);
+        float* const sums = of_size(memory_.outputs, most_rows_ * padded_);
         small_product(count, padded_, end, {dscores, row_keys_, 1}, keys_, {sums, padded_});
-        for (int64_t r = 0; r < count; ++r) write(sums + r * padded_, scale_, dq.at(rows[r].row));
+        write(
+            sums, count, [&](int64_t r) { return dq.at(rows[r].row); },
+            [&](int64_t) { return scale_; });
       }
       // The queries lie there multiplied by the scale of scores.
       const StridedMatrix<const float> queries{memory_.queries.data(), padded_};
       if (dk.data)
-        small_product(end, padded_, count, {dscores, 1, row_keys_}, queries, {dkeys, padded_},
-                      true);
+        small_product(end, padded_, count, {dscores, 1, row_keys_}, queries, {dkeys, padded_}, add);
       if (dv.data)
-        small_product(end, padded_, count, {weights, 1, row_keys_}, above, {dvalues, padded_},
-                      true);
+        small_product(end, padded_, count, {weights, 1, row_keys_}, above, {dvalues, padded_}, add);
+      if (!add) {
+        std::fill_n(dkeys + end * padded_, all - end * padded_, 0.0f);
+        std::fill_n(dvalues + end * padded_, all - end * padded_, 0.0f);
+      }
+      add = true;
     });
     if (dk.data) write_keys(dkeys, dk);
     if (dv.data) write_keys(dvalues, dv);
@@ -183,18 +212,21 @@ class AttentionHead {
     if (of.size() < static_cast<size_t>(n)) of.resize(static_cast<size_t>(n));
     return of.data();
   }
-  void widen_row(const T* from, float* to) const {
-    widen(from, width_, to);
-    std::fill_n(to + width_, padded_ - width_, 0.0f);
+  void widen_row(const T* from, float factor, float* to) const {
+    scale_row(from, width_, factor, to);
+    for (int64_t c = width_; c < padded_; ++c) to[c] = 0;
   }
-  void write(const float* from, float factor, T* to) const {
+  // place(i) = factor(i) * row i of sums.
+  template <typename Place, typename OfRow>
+  void write(const float* sums, int64_t n, const Place& place, const OfRow& factor) const {
     wide([&] {
-      for (int64_t c = 0; c < width_; ++c) to[c] = from_float<T>(factor * from[c]);
+      for (int64_t i = 0; i < n; ++i) scale_row(sums + i * padded_, width_, factor(i), place(i));
     });
   }
   // Those of unseen keys are zeros.
   void write_keys(const float* sums, HeadRows<T> to) const {
-    for (int64_t j = 0; j < seen_->end(); ++j) write(sums + j * padded_, 1, to.at(j));
+    write(
+        sums, seen_->end(), [&](int64_t j) { return to.at(j); }, [](int64_t) { return 1.0f; });
     for (int64_t j = seen_->end(); j < t_; ++j) std::fill_n(to.at(j), width_, T{});
   }
 
@@ -204,7 +236,7 @@ class AttentionHead {
       if (padded_ == width_) return {from.data, from.stride};
     float* const to = of_size(copies, n * padded_);
     wide([&] {
-      for (int64_t i = 0; i < n; ++i) widen_row(from.at(i), to + i * padded_);
+      for (int64_t i = 0; i < n; ++i) widen_row(from.at(i), 1, to + i * padded_);
     });
     return {to, padded_};
   }
@@ -220,12 +252,9 @@ class AttentionHead {
   // Rows of q or dy, one after another, multiplied by a factor.
   StridedMatrix<const float> take(HeadRows<const T> from, const Row* rows, int64_t count,
                                   float factor, std::vector<float>& rows_of_floats) const {
-    float* const to = of_size(rows_of_floats, tile_rows_ * padded_);
+    float* const to = of_size(rows_of_floats, most_rows_ * padded_);
     wide([&] {
-      for (int64_t r = 0; r < count; ++r) {
-        widen_row(from.at(rows[r].row), to + r * padded_);
-        for (int64_t c = 0; c < width_; ++c) to[r * padded_ + c] *= factor;
-      }
+      for (int64_t r = 0; r < count; ++r) widen_row(from.at(rows[r].row), factor, to + r * padded_);
     });
     return {to, padded_};
   }
@@ -241,7 +270,7 @@ class AttentionHead {
 
   // The scores of rows of q, kUnseen where a key is not seen, to a whole number of vectors.
   float* score(HeadRows<const T> q, const Row* rows, int64_t count, int64_t end) {
-    float* const scores = of_size(memory_.scores, tile_rows_ * row_keys_);
+    float* const scores = of_size(memory_.scores, most_rows_ * row_keys_);
     multiply_rows(take(q, rows, count, scale_, memory_.queries), count, keys_, memory_.turned_keys,
                   end, scores);
     for (int64_t r = 0; r < count; ++r) {
@@ -261,8 +290,8 @@ class AttentionHead {
   void for_each_tile(Body&& body) const {
     const std::vector<Row>& rows = seen_->rows();
     const auto all = static_cast<int64_t>(rows.size());
-    for (int64_t first = 0; first < all; first += tile_rows_) {
-      const int64_t count = std::min(tile_rows_, all - first);
+    for (int64_t first = 0, count = 0; first < all; first += count) {
+      count = all - first <= most_rows_ ? all - first : tile_rows_;
       const Row* const from = rows.data() + first;
       int64_t end = 0;
       for (int64_t r = 0; r < count; ++r) end = std::max(end, from[r].end);
@@ -273,7 +302,8 @@ class AttentionHead {
   AttentionMemory& memory_;
   int64_t f_, t_, width_, padded_;
   float scale_;
-  int64_t row_keys_, tile_rows_;  // numbers of a row of scores, and rows
+  int64_t row_keys_;               // numbers of a row of scores
+  int64_t tile_rows_, most_rows_;  // of a tile, and with what is left for the last one
   const SeenKeys<T>* seen_ = nullptr;
   StridedMatrix<const float> keys_{}, values_{};
   bool transposes_ = false;  // for few rows dot products are faster
