@@ -6,6 +6,7 @@
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 #include "tests/support/mllog_rules.h"
 
 namespace hlite::test {
@@ -24,19 +25,15 @@ TEST_CASE("the log of a run on one rank and on four keeps the benchmark's rules"
   for (const char* ranks : {"[0]", "[[0,1],[2,3]]"}) {
     INFO(ranks);
     const SmallRun run;
-    const auto result = run.train({"--quiet", "--mllog", run / "log", "--metrics", run / "metrics",
-                                   "--set", "solver.benchmark=dlrm", "--set", gpu(ranks), "--set",
-                                   R"(solver.eval_metrics=["AUC:0.7"])"});
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run.train({"--quiet", "--mllog", run / "log", "--metrics", run / "metrics", "--set",
+                       "solver.benchmark=dlrm", "--set", gpu(ranks), "--set",
+                       R"(solver.eval_metrics=["AUC:0.7"])"})
+                .code == 0);
     const std::string log = read_text(run / "log");
     CHECK(MllogRules(log).broken() == std::vector<std::string>{});
     CHECK(status_of(log) == "success");
     std::vector<nlohmann::json> want, got;
-    std::istringstream metrics(read_text(run / "metrics"));
-    for (std::string line; std::getline(metrics, line);)
-      if (const auto event = nlohmann::json::parse(line); event["event"] == "eval")
-        want.push_back(event["auc"]);
+    for (const auto& event : events_in(run / "metrics", "eval")) want.push_back(event["auc"]);
     for (const auto& line : parse_mllog(log))
       if (line.key == "eval_accuracy") got.push_back(line.value);
     CHECK(got == want);
@@ -51,7 +48,7 @@ TEST_CASE("a run that diverges, fails or is interrupted leaves a log that says s
   INFO(diverged.err);
   REQUIRE(diverged.code == 3);
   CHECK(status_of(read_text(run / "diverged")) == "aborted");
-  CHECK(read_text(run / "diverged").find("hugectr_lite_failure") != std::string::npos);
+  check_contains(read_text(run / "diverged"), {"hugectr_lite_failure"});
 
   std::string bytes = read_text(run / "train.bin");
   constexpr size_t kRecord = 6 * 4, kFirstKey = 3 * 4;
@@ -66,7 +63,7 @@ TEST_CASE("a run that diverges, fails or is interrupted leaves a log that says s
   for (const auto& line : parse_mllog(read_text(run / "failed")))
     if (line.key == "hugectr_lite_failure")
       check_contains(line.value, {"broken.bin", "sample 450"});
-  CHECK(read_text(run / "failed").find("hugectr_lite_failure") != std::string::npos);
+  check_contains(read_text(run / "failed"), {"hugectr_lite_failure"});
 
   RunningProgram program(run.command({"--quiet", "--mllog", run / "interrupted", "--set",
                                       "solver.benchmark=dlrm_dcnv2", "--set", kEndless}),

@@ -15,15 +15,12 @@ namespace fs = std::filesystem;
 
 // docker/run_trials.sh on the host, with the files of `run` as its data.
 ProgramResult run_trials(const SmallRun& run, const std::vector<std::string>& variables) {
-  std::vector<std::string> command = {"/usr/bin/env",
-                                      "ENGINE=none",
-                                      "CLEAR_CACHES=0",
-                                      "CONFIG=" + run / "config.json",
-                                      "TRAIN_FILE=train.bin",
-                                      "EVAL_FILE=eval.bin",
-                                      "DATADIR=" + run.path(),
-                                      "LOGDIR=" + run / "results",
-                                      std::string("TRAIN=") + HLITE_TRAIN};
+  // clang-format off
+  std::vector<std::string> command = {
+      "/usr/bin/env", "ENGINE=none", "CLEAR_CACHES=0", "CONFIG=" + run / "config.json",
+      "TRAIN_FILE=train.bin", "EVAL_FILE=eval.bin", "DATADIR=" + run.path(),
+      "LOGDIR=" + run / "results", std::string("TRAIN=") + HLITE_TRAIN};
+  // clang-format on
   command.insert(command.end(), variables.begin(), variables.end());
   command.emplace_back(HLITE_DOCKER "/run_trials.sh");
   return run_program(command);
@@ -67,20 +64,14 @@ void write_program(const std::string& path, const char* text) {
 ProgramResult run_sub(const SmallRun& run, const std::vector<std::string>& variables) {
   fs::create_directories(run / "bin");
   write_program(run / "bin/srun", kSrun);
-  std::vector<std::string> command = {"/usr/bin/env",
-                                      "PATH=" + run / "bin:/usr/bin:/bin",
-                                      "CALLS=" + run / "calls",
-                                      "SCRIPTS=" HLITE_DOCKER,
-                                      "REAL_DATADIR=" + run.path(),
-                                      "REAL_LOGDIR=" + run / "results",
-                                      "CONT=image",
-                                      "CONFIG=" + run / "config.json",
-                                      "TRAIN_FILE=train.bin",
-                                      "EVAL_FILE=eval.bin",
-                                      "DATADIR=/data on nodes",
-                                      "LOGDIR=" + run / "results",
-                                      "DGXNNODES=1",
-                                      std::string("TRAIN=") + HLITE_TRAIN};
+  // clang-format off
+  std::vector<std::string> command = {
+      "/usr/bin/env", "PATH=" + run / "bin:/usr/bin:/bin", "CALLS=" + run / "calls",
+      "SCRIPTS=" HLITE_DOCKER, "REAL_DATADIR=" + run.path(), "REAL_LOGDIR=" + run / "results",
+      "CONT=image", "CONFIG=" + run / "config.json", "TRAIN_FILE=train.bin", "EVAL_FILE=eval.bin",
+      "DATADIR=/data on nodes", "LOGDIR=" + run / "results", "DGXNNODES=1",
+      std::string("TRAIN=") + HLITE_TRAIN};
+  // clang-format on
   command.insert(command.end(), variables.begin(), variables.end());
   command.emplace_back("/bin/bash");
   command.emplace_back(HLITE_DOCKER "/run.sub");
@@ -93,7 +84,6 @@ TEST_CASE("the scripts of a benchmark run each trial with its own seed, and hand
   const SmallRun run;
   // Trials draw their seeds: the threshold is one that every seed reaches.
   const auto trials = run_trials(run, {"NEXP=2", "AUC_THRESHOLD=0.4", "SUBMITTER=We"});
-  INFO(trials.err);
   REQUIRE(trials.code == 0);
   std::vector<nlohmann::json> seeds;
   for (const char* name : {"results/result_0.txt", "results/result_1.txt"}) {
@@ -130,7 +120,6 @@ TEST_CASE("every system file names a config that is there, of as many ranks as i
                      "source \"$0\"; echo \"$DGXSYSTEM|$DGXNNODES|$DGXNGPU|$BENCHMARK|$TRAIN_FILE|"
                      "$EVAL_FILE|$WALLTIME|$CONFIG\"",
                      file});
-    INFO(said.err);
     REQUIRE(said.code == 0);
     std::vector<std::string> words;
     std::istringstream parts(said.out.substr(0, said.out.find('\n')));
@@ -151,7 +140,6 @@ TEST_CASE("each engine's command mounts data and results, and hands on what the 
   const auto command = [&](const char* engine) {
     const auto dry = run_trials(run, {std::string("ENGINE=") + engine, "CONT=image:1", "DRY_RUN=1",
                                       "GPUS=all", "SEED=7", "AUC_THRESHOLD=0.8"});
-    INFO(dry.err);
     REQUIRE(dry.code == 0);
     return line_with(dry.out, engine);
   };
@@ -172,7 +160,6 @@ TEST_CASE(
     "them") {
   const SmallRun run;
   const auto good = run_sub(run, {"NEXP=2", "AUC_THRESHOLD=0.4"});
-  INFO(good.out << good.err);
   REQUIRE(good.code == 0);
   check_contains(good.err, {"the page cache is not cleared"});
   const std::string calls = read_text(run / "calls");
@@ -190,8 +177,7 @@ TEST_CASE(
   CHECK(seeds[0] != seeds[1]);
 
   fs::remove(run / "calls");
-  const auto bad = run_sub(run, {"NEXP=3", "TRAIN_FILE=no.bin"});
-  CHECK(bad.code == 2);
+  CHECK(run_sub(run, {"NEXP=3", "TRAIN_FILE=no.bin"}).code == 2);
   const std::string tried = read_text(run / "calls");
   CHECK(tried.find("run_and_time.sh") == tried.rfind("run_and_time.sh"));
   const auto nodes = run_sub(run, {"SLURM_JOB_NUM_NODES=4"});

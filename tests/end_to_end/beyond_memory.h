@@ -58,9 +58,7 @@ class BeyondMemory {
     Changes arguments = {"--save", run_ / (name + ".save"), "--export",
                          run_ / (name + ".safetensors")};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const ProgramResult result = run(changes, arguments, environment);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run(changes, arguments, environment).code == 0);
   }
   [[nodiscard]] std::string exported(const std::string& name) const {
     return read_text(run_ / (name + ".safetensors"));

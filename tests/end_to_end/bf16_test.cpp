@@ -3,6 +3,7 @@
 
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -37,9 +38,7 @@ TEST_CASE("runs in bf16 on the CPU repeat and resume to the same bits") {
     const auto train = [&](const std::string& name, std::vector<std::string> arguments) {
       arguments.insert(arguments.end(), {"--quiet", "--device", "cpu", "--threads", "4", "--set",
                                          kBf16, "--set", gpu(ranks), "--save", run / name});
-      const auto result = run.train(arguments);
-      INFO(result.err);
-      REQUIRE(result.code == 0);
+      REQUIRE(run.train(arguments).code == 0);
       return everything(run / name);
     };
     const auto whole = train("whole", {"--set", "solver.max_iter=60"});
@@ -71,9 +70,8 @@ TEST_CASE("what a processor gains by bf16 is said; fp16 on the CPU is refused") 
   const auto refused = train({}, {"--set", "solver.precision=fp16"});
   INFO(refused.err);
   CHECK(refused.code == 2);
-  CHECK(refused.err.find("solver.precision") != std::string::npos);
-  CHECK(refused.err.find(R"(expected "bf16" or "fp32" where training is on the CPU)") !=
-        std::string::npos);
+  check_contains(refused.err,
+                 {"solver.precision", R"(expected "bf16" or "fp32" where training is on the CPU)"});
 }
 
 }  // namespace hlite::test

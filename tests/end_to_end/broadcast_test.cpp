@@ -1,20 +1,13 @@
 // Every rank gets the keys of the whole batch: `"input": "broadcast"`.
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
 
 const std::string kBroadcast = "solver.input=broadcast";
 const std::string kCapacity = "layers.embedding.sparse_embedding_hparam.exchange_capacity=";
-
-nlohmann::json traffic_of(const std::string& metrics) {
-  nlohmann::json found;
-  std::istringstream lines(read_text(metrics));
-  for (std::string line; std::getline(lines, line);)
-    if (auto event = nlohmann::json::parse(line); event["event"] == "traffic") found = event;
-  return found;
-}
 
 std::map<std::string, double> bytes_of(const nlohmann::json& traffic, const char* where) {
   std::map<std::string, double> bytes;
@@ -31,18 +24,14 @@ TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists",
   for (const char* rows : {"[[0,1]]", "[[0,1,2,3]]", "[[0,1],[2,3]]"}) {
     INFO(rows);
     const auto train = [&](const Words& changes) {
-      const auto result =
-          run_program(run.command({"--quiet", "--device", "cpu", "--threads", "2", "--save",
-                                   run / "saved", "--metrics", run / "m.jsonl"}) +
-                      changes_of({gpu(rows), "solver.max_iter=36", "solver.eval_interval=9"}) +
-                      changes_of(changes));
-      INFO(result.err);
-      REQUIRE(result.code == 0);
+      REQUIRE(run_program(run.command({"--quiet", "--device", "cpu", "--threads", "2", "--save",
+                                       run / "saved", "--metrics", run / "m.jsonl"}) +
+                          changes_of({gpu(rows), "solver.max_iter=36", "solver.eval_interval=9"}) +
+                          changes_of(changes))
+                  .code == 0);
       std::string evaluations;
-      std::istringstream lines(read_text(run / "m.jsonl"));
-      for (std::string line; std::getline(lines, line);)
-        if (auto event = nlohmann::json::parse(line); event["event"] == "eval")
-          evaluations += event["auc"].dump() + " " + event["loss"].dump() + "\n";
+      for (const auto& event : events_in(run / "m.jsonl", "eval"))
+        evaluations += event["auc"].dump() + " " + event["loss"].dump() + "\n";
       return std::pair(everything(run / "saved"), evaluations);
     };
     const auto own = train({});
@@ -87,9 +76,8 @@ TEST_CASE("what ranks send of keys is the batch's, on GPUs as on the CPU, and no
         environment, device,
         Words{"--quiet", "--traffic", "--metrics", run / "m.jsonl"} +
             on_ranks("[[0,1],[2,3]]", more + Words{"solver.max_iter=8", "solver.eval_interval=4"}));
-    INFO(result.err);
     REQUIRE(result.code == 0);
-    return std::pair(traffic_of(run / "m.jsonl"), result.out);
+    return std::pair(last_event(run / "m.jsonl", "traffic"), result.out);
   };
   const auto [own, own_text] = train({}, "cpu", {});
   const auto [cpu, cpu_text] = train({}, "cpu", {kBroadcast});
@@ -119,14 +107,12 @@ TEST_CASE("what the plan says of gathered keys is what is sent") {
   Golden run("dlrm_fused");
   const auto plan = run_program(Words{HLITE_TRAIN, "--config", run / "config.json", "--plan"} +
                                 on_ranks("[[0,1],[2,3]]", {kBroadcast, "solver.batchsize=256"}));
-  INFO(plan.err);
   REQUIRE(plan.code == 0);
   check_contains(plan.out, {"keys_gather", "embedding.lists"});
   CHECK(plan.out.find("keys_exchange") == std::string::npos);
   const auto estimate = run_program(
       Words{HLITE_TRAIN, "--config", run / "config.json", "--estimate", "2x2 dgx_a100"} +
       on_ranks("[[0,1],[2,3]]", {kBroadcast}));
-  INFO(estimate.err);
   REQUIRE(estimate.code == 0);
   CHECK(estimate.out.find("keys_exchange") == std::string::npos);
 }

@@ -8,6 +8,7 @@
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 
@@ -42,9 +43,7 @@ class DailyFolder {
     return run_program(command(changes, arguments), folder_.path());
   }
   void train(const Changes& changes, const Changes& arguments) const {
-    const ProgramResult result = run(changes, arguments);
-    INFO(result.out << result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run(changes, arguments).code == 0);
   }
   [[nodiscard]] std::string message(const Changes& changes, const Changes& arguments) const {
     const ProgramResult result = run(changes, arguments);
@@ -53,12 +52,7 @@ class DailyFolder {
   }
   [[nodiscard]] std::vector<nlohmann::json> events(
       const std::string& kind, const std::string& metrics = "metrics.jsonl") const {
-    std::vector<nlohmann::json> found;
-    std::istringstream lines(read_text(folder_ / metrics));
-    for (std::string line; std::getline(lines, line);)
-      if (nlohmann::json event = nlohmann::json::parse(line); event["event"] == kind)
-        found.push_back(std::move(event));
-    return found;
+    return events_in(folder_ / metrics, kind);
   }
 
  private:

@@ -58,9 +58,7 @@ class TwoDays : public DailyFolder {
   void prepare(const Changes& arguments) const {
     Changes command = {HLITE_CSV_PREP, "--quiet", "--schema", *this / "schema.json"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const ProgramResult result = run_program(command);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(command).code == 0);
   }
   [[nodiscard]] std::vector<int64_t> rows(const std::string& day) const {
     return Json::parse(read_text(*this / (day + "/manifest.json")))["slot_size_array"];
@@ -271,25 +269,12 @@ TEST_CASE("tables that have grown need --grow, and data that continue those of t
 TEST_CASE("keep_checkpoints keeps the newest snapshots, and the one that the run went on from") {
   const SmallRun run;
   const auto train = [&](int last, const Changes& more = {}) {
-    Changes arguments = {"--quiet",
-                         "--device",
-                         "cpu",
-                         "--threads",
-                         "2",
-                         "--set",
-                         "solver.snapshot=5",
-                         "--set",
-                         "solver.keep_checkpoints=2",
-                         "--set",
-                         "solver.eval_interval=0",
-                         "--set",
-                         fmt::format("solver.max_iter={}", last),
-                         "--set",
-                         "solver.snapshot_prefix=" + (run / "snap_")};
+    Changes arguments = {"--quiet", "--device", "cpu", "--threads", "2"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const ProgramResult result = run.train(arguments);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run.train(arguments, {"solver.snapshot=5", "solver.keep_checkpoints=2",
+                                  "solver.eval_interval=0", fmt::format("solver.max_iter={}", last),
+                                  "solver.snapshot_prefix=" + (run / "snap_")})
+                .code == 0);
   };
   const auto left = [&] {
     std::vector<int> found;

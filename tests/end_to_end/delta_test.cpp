@@ -16,13 +16,11 @@ class DeltaRuns {
     Words words = {"--quiet", "--threads", "2", "--save", model(number)};
     if (number > 0)
       words = words + Words{"--resume", model(number - 1), "--save-delta", run_ / "deltas"};
-    const auto result =
-        run_program(run_.command(words) + changes_of(changes_) +
-                    changes_of({gpu(ranks), "solver.eval_interval=0",
-                                "solver.max_iter=" + std::to_string(6 * (number + 1))}) +
-                    more);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(run_.command(words) + changes_of(changes_) +
+                        changes_of({gpu(ranks), "solver.eval_interval=0",
+                                    "solver.max_iter=" + std::to_string(6 * (number + 1))}) +
+                        more)
+                .code == 0);
   }
   [[nodiscard]] std::string model(int number) const {
     return run_ / ("day_" + std::to_string(number));
@@ -34,16 +32,13 @@ class DeltaRuns {
   void check_joined(int from, int to) const {
     const auto joined = delta(
         {"join", run_ / "deltas", "--base", model(from), "--out", run_ / "joined.safetensors"});
-    INFO(joined.err);
     REQUIRE(joined.code == 0);
     CHECK(read_text(run_ / "joined.safetensors") == read_text(model(to) + "/weights.safetensors"));
     const auto scores = [&](int number, const Words& more) {
-      const auto result =
-          run_program(Words{HLITE_PREDICT, "--model", model(number), "--input", run_ / "eval.bin",
-                            "--out", run_ / "scores.csv", "--quiet"} +
-                      more);
-      INFO(result.err);
-      REQUIRE(result.code == 0);
+      REQUIRE(run_program(Words{HLITE_PREDICT, "--model", model(number), "--input",
+                                run_ / "eval.bin", "--out", run_ / "scores.csv", "--quiet"} +
+                          more)
+                  .code == 0);
       return read_text(run_ / "scores.csv");
     };
     const std::string want = scores(to, {});
@@ -98,8 +93,7 @@ TEST_CASE("a vocabulary that loses rows ships them as gone", "[no-tsan]") {
   const auto list = runs.delta({"list", runs.run() / "deltas"});
   CHECK(list.code == 0);
   check_contains(list.out, {"deltas/0000000012  iteration 12", "deltas/0000000018", "2 deltas"});
-  const auto verified = runs.delta({"verify", runs.run() / "deltas", "--base", runs.model(1)});
-  CHECK(verified.code == 0);
+  CHECK(runs.delta({"verify", runs.run() / "deltas", "--base", runs.model(1)}).code == 0);
   const auto pruned = runs.delta({"prune", runs.run() / "deltas", "--base", runs.model(1)});
   CHECK(pruned.code == 0);
   check_contains(pruned.out, {"1 deltas removed"});

@@ -11,6 +11,7 @@
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -50,10 +51,7 @@ class Epochs : public SmallRun {
   std::vector<Json> events(std::vector<std::string> sets,
                            std::vector<std::string> more = {}) const {
     run(std::move(sets), std::move(more), 0);
-    std::vector<Json> all;
-    std::istringstream lines(read_text(*this / "m.jsonl"));
-    for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
-    return all;
+    return events_in(*this / "m.jsonl");
   }
 };
 
@@ -176,11 +174,9 @@ TEST_CASE("a test set needs no evaluation set") {
   config["layers"][0]["test_source"] = "eval.bin";
   for (const char* key : {"eval_interval", "eval_batches"}) config["solver"].erase(key);
   write_text(run / "config.json", config.dump());
-  const auto result = run.train({"--metrics", run / "m.jsonl"});
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run.train({"--metrics", run / "m.jsonl"}).code == 0);
   const std::string metrics = read_text(run / "m.jsonl");
-  CHECK(metrics.find(R"({"event":"test")") != std::string::npos);
+  check_contains(metrics, {R"({"event":"test")"});
   CHECK(metrics.find(R"({"event":"eval")") == std::string::npos);
 }
 
@@ -198,8 +194,7 @@ TEST_CASE("a run that is resumed amid its epochs comes to the same bits") {
         run.events({}, {"--resume", snapshot, "--export", run / "rest.safetensors"}), "eval");
     CHECK((read_text(run / "rest.safetensors") == read_text(run / "whole.safetensors")));
     for (const Json& e : rest)
-      CHECK(evals.find("\"iter\":" + e["iter"].dump() + ",\"auc\":" + e["auc"].dump()) !=
-            std::string::npos);
+      check_contains(evals, {"\"iter\":" + e["iter"].dump() + ",\"auc\":" + e["auc"].dump()});
   }
   CHECK(resumed >= 1);
 }
@@ -316,7 +311,7 @@ TEST_CASE("a checkpoint whose best weights are damaged is refused") {
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_text(file, bytes);
   const auto result = run.run({}, {"--resume", run / "snap_40"}, 3);
-  CHECK(result.err.find("best.safetensors: it is damaged") != std::string::npos);
+  check_contains(result.err, {"best.safetensors: it is damaged"});
 }
 
 TEST_CASE("epochs come to the same on several ranks, as do further metrics") {

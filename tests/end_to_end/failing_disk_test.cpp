@@ -12,6 +12,7 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -89,9 +90,7 @@ class DiskRun {
   }
   // Returns the number of calls of each kind in a whole run, and keeps that run's checkpoint.
   [[nodiscard]] std::map<std::string, long> count_calls() {
-    const ProgramResult result = with("none:0:0");
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(with("none:0:0").code == 0);
     std::map<std::string, long> counts;
     std::istringstream text(read_text(run_ / "calls"));
     std::string name;
@@ -101,9 +100,7 @@ class DiskRun {
   }
   // Tables in memory alone give the weights of the run before.
   void check_in_memory() const {
-    const ProgramResult result = go({}, {}, {"--export", run_ / "memory.safetensors"});
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(go({}, {}, {"--export", run_ / "memory.safetensors"}).code == 0);
     CHECK((read_text(run_ / "memory.safetensors") == read_text(run_ / "disk.safetensors")));
   }
   void clear() const {
@@ -127,9 +124,7 @@ class DiskRun {
     Changes arguments = {"--save", run_ / "out"};
     if (const std::string last = last_checkpoint(); !last.empty())
       arguments.insert(arguments.end(), {"--resume", last});
-    const ProgramResult result = go({}, {memory(min_)}, arguments);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(go({}, {memory(min_)}, arguments).code == 0);
     CHECK((everything(run_ / "out") == whole_));
   }
 
@@ -202,7 +197,7 @@ TEST_CASE("training with rows on a disk that fails says why and leaves its last 
   CHECK(full.code == kExitData);
   for (const char* part : {"emb", "expected at most 10500000 bytes",
                            "solver.embedding_memory.disk_gb", "live records"})
-    CHECK(full.err.find(part) != std::string::npos);
+    check_contains(full.err, {part});
   run.check_goes_on();
 }
 
@@ -224,7 +219,7 @@ TEST_CASE("a GPU's training with rows on a disk that fails or is killed goes on 
     const ProgramResult result = run.failing_at(call, calls[call] * tenths / 10, how);
     INFO(result.err);
     CHECK(result.code == (says.empty() ? 128 + SIGKILL : int{kExitData}));
-    CHECK(result.err.find(says) != std::string::npos);
+    check_contains(result.err, {says});
     CHECK(!run.last_checkpoint().empty());
     run.check_goes_on();
   }

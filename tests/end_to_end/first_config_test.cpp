@@ -7,6 +7,7 @@
 
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -20,7 +21,7 @@ void check_trains(const std::string& config) {
                                    "solver.num_epochs=", "--set", "solver.max_iter=3"});
   INFO(result.err << result.out);
   CHECK(result.code == 0);
-  CHECK(result.err.find("done after 3 iterations") != std::string::npos);
+  check_contains(result.err, {"done after 3 iterations"});
   CHECK(result.err.find("warning") == std::string::npos);
 }
 
@@ -47,9 +48,7 @@ std::string prepared_clicks(const TemporaryDirectory& folder, const std::string&
                 .code == 0);
   options.insert(options.begin(), {HLITE_CRITEO_PREP, "--train", folder / "s.train.tsv", "--val",
                                    folder / "s.test.tsv", "--quiet", "--out", folder / name});
-  const auto result = run_program(options);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run_program(options).code == 0);
   return folder / name;
 }
 
@@ -66,7 +65,6 @@ TEST_CASE("train --new writes a config for each model that trains on what was pr
     for (const std::string& model : kFirstModels) {
       INFO(name << " " << model);
       const auto made = run_program({HLITE_TRAIN, "--new", model, "--prepared", data});
-      INFO(made.err);
       REQUIRE(made.code == 0);
       write_text(folder / "config.json", made.out);
       check_trains(folder / "config.json");
@@ -138,19 +136,16 @@ TEST_CASE("the first config of many samples evaluates all of the validation spli
     rows += std::to_string(i % 2) + ",c" + std::to_string(i % 7) + "\n";
   write_text(folder / "a.csv", rows);
   write_text(folder / "val.csv", rows.substr(0, 5 * 4101));
-  const auto made =
-      run_program({HLITE_CSV_PREP, folder / "a.csv", "--val", folder / "val.csv", "--label", "0",
-                   "--out", folder / "data", "--write-config", "wdl", "--quiet"});
-  INFO(made.err);
-  REQUIRE(made.code == 0);
+  REQUIRE(run_program({HLITE_CSV_PREP, folder / "a.csv", "--val", folder / "val.csv", "--label",
+                       "0", "--out", folder / "data", "--write-config", "wdl", "--quiet"})
+              .code == 0);
   check_trains(folder / "data/wdl.json");
   const auto result =
       run_program({HLITE_TRAIN, "--config", folder / "data/wdl.json", "--threads", "2", "--set",
                    "solver.num_epochs=", "--set", "solver.max_iter=122"});
   INFO(result.err << result.out);
   CHECK(result.code == 0);
-  CHECK(result.err.find("iter 122  evaluation: AUC") != std::string::npos);
-  CHECK(result.err.find("4101 samples in") != std::string::npos);
+  check_contains(result.err, {"iter 122  evaluation: AUC", "4101 samples in"});
 }
 
 // The best AUC that there is for these rows is 0.9. Too few iterations, or initial values of
@@ -161,14 +156,12 @@ TEST_CASE("a first config of each model learns what two categories mean together
   write_text(folder / "val.csv", rows_of_pairs(4'000, 99));
   for (const std::string& model : kFirstModels) {
     INFO(model);
-    const auto made = run_program({HLITE_CSV_PREP, folder / "train.csv", "--val",
-                                   folder / "val.csv", "--label", "label", "--dense", "x", "--out",
-                                   folder / "data", "--force", "--write-config", model, "--quiet"});
-    INFO(made.err);
-    REQUIRE(made.code == 0);
+    REQUIRE(run_program({HLITE_CSV_PREP, folder / "train.csv", "--val", folder / "val.csv",
+                         "--label", "label", "--dense", "x", "--out", folder / "data", "--force",
+                         "--write-config", model, "--quiet"})
+                .code == 0);
     const std::string config = folder / ("data/" + model + ".json");
     const auto result = run_program({HLITE_TRAIN, "--config", config, "--threads", "1"});
-    INFO(result.err);
     REQUIRE(result.code == 0);
     const std::string says = "evaluation: AUC ";
     const size_t at = result.err.rfind(says);
@@ -198,7 +191,6 @@ TEST_CASE("a first config of real labels learns them in their own unit, and pred
       "categorical": [{"column": "a"}, {"column": "b"}], "dense": []})");
   const auto run = [](const std::vector<std::string>& command) {
     const auto result = run_program(command);
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return result;
   };
@@ -238,9 +230,7 @@ TEST_CASE("csv_prep --write-config writes one next to its data, and never over a
   };
   // Data without numbers.
   for (const std::string& model : kFirstModels) {
-    const auto result = with(model);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(with(model).code == 0);
     check_trains(folder / "data/" + model + ".json");
   }
   // What it has written itself is no obstacle: the same command ends with success again.
@@ -248,7 +238,7 @@ TEST_CASE("csv_prep --write-config writes one next to its data, and never over a
   write_text(folder / "data/wdl.json", "mine");
   const auto again = with("wdl");
   CHECK(again.code == 2);
-  CHECK(again.err.find("expected no file " + (folder / "data/wdl.json")) != std::string::npos);
+  check_contains(again.err, {"expected no file " + (folder / "data/wdl.json")});
   CHECK(read_text(folder / "data/wdl.json") == "mine");
   CHECK(with("mlp").code == 2);
 }
@@ -258,10 +248,10 @@ TEST_CASE("train --new says what it lacks") {
   CHECK(run_program({HLITE_TRAIN, "--new", "dlrm"}).code == 2);
   const auto nowhere = run_program({HLITE_TRAIN, "--new", "dlrm", "--prepared", folder / "no"});
   CHECK(nowhere.code != 0);
-  CHECK(nowhere.err.find("no/manifest.json") != std::string::npos);
+  check_contains(nowhere.err, {"no/manifest.json"});
   const auto unknown = run_program({HLITE_TRAIN, "--new", "mlp", "--prepared", folder.path()});
   CHECK(unknown.code == 2);
-  CHECK(unknown.err.find("dcnv2") != std::string::npos);
+  check_contains(unknown.err, {"dcnv2"});
 }
 
 TEST_CASE("a checkpoint of a first config scores where its data are gone") {
@@ -270,9 +260,7 @@ TEST_CASE("a checkpoint of a first config scores where its data are gone") {
   write_text(folder / "schema.json", R"({"label": {"column": 0, "positive": ["1"]},
       "categorical": [{"column": 1, "name": "c"}], "dense": [{"column": 2, "name": "x"}]})");
   const auto run = [](const std::vector<std::string>& command) {
-    const auto result = run_program(command);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(command).code == 0);
   };
   run({HLITE_CSV_PREP, "--schema", folder / "schema.json", "--train", folder / "a.csv", "--out",
        folder / "data", "--write-config", "dlrm"});

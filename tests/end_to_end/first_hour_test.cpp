@@ -51,7 +51,6 @@ TEST_CASE("the first hour's page does what it says") {
                  ":$PATH PYTHONPATH=" HLITE_PYTHON_PACKAGE "\nmkdir hour\n" + script);
   const ProgramResult result = run_program({"/bin/bash", "script.sh"}, folder.path());
   INFO(result.out);
-  INFO(result.err);
   REQUIRE(result.code == 0);
   check_contains(result.out, {"AUC 0.8"});
   CHECK(std::regex_search(result.out, std::regex("(\n0\\.[0-9]+){3}\n")));  // what serve answers

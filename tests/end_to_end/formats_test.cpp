@@ -5,6 +5,8 @@
 #include "tests/end_to_end/small_run.h"
 #include "tests/preparation/criteo/criteo_oracle.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 #if HLITE_PARQUET
 #include "tests/support/parquet_writer.h"
 #endif
@@ -74,10 +76,7 @@ std::string trained(const SmallRun& run, const std::string& train, const std::st
                                  "layers.data.async_param.shuffle=false",
                                  "layers.data.source=" + train, "layers.data.eval_source=" + eval});
   std::vector<std::string> arguments = {"--save", run / "out", "--threads", "2"};
-  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
-  const auto result = run.train(arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run.train(arguments, changes).code == 0);
   return read_text(run / "out/weights.safetensors") + read_text(run / "out/optimizer.safetensors");
 }
 
@@ -171,9 +170,7 @@ TEST_CASE("lines of Criteo's logs train what criteo_prep --hash makes of them") 
   write_text(folder / "train.tsv", prep::awkward_rows(1, 500));
   write_text(folder / "eval.tsv", prep::awkward_rows(2, 130, false));
   const auto run = [&](std::vector<std::string> command) {
-    const ProgramResult result = run_program(command, folder.path());
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(command, folder.path()).code == 0);
   };
   run({HLITE_CRITEO_PREP, "--train", "train.tsv", "--val", "eval.tsv", "--hash", "1000", "--out",
        "prepared"});
@@ -209,10 +206,7 @@ TEST_CASE("lines of Criteo's logs train what criteo_prep --hash makes of them") 
                           "layers.data.eval_source=" + at("eval.tsv"), sizes}) == want));
     const auto evaluations = [&](const std::string& log) {
       std::vector<double> found;
-      std::istringstream lines(read_text(folder / log));
-      for (std::string line; std::getline(lines, line);)
-        if (const auto e = nlohmann::json::parse(line); e["event"] == "eval")
-          found.push_back(e["loss"]);
+      for (const auto& event : events_in(folder / log, "eval")) found.push_back(event["loss"]);
       return found;
     };
     CHECK(evaluations("text.log").size() == 3);
@@ -257,12 +251,10 @@ TEST_CASE("check finds Parquet files whose columns are not the config's") {
   const auto swapped = check(
       R"(layers.data.columns={"labels": ["I0"], "conts": ["click", "C0"], "cats": ["I1", "C1", "C2"]})");
   CHECK(swapped.code == 3);
-  CHECK(swapped.err.find("a.parquet: column \"C0\": expected numbers, found list of INT32") !=
-        std::string::npos);
+  check_contains(swapped.err, {"a.parquet: column \"C0\": expected numbers, found list of INT32"});
   const auto lists = check(kColumns);  // of two keys, where the config has one a slot
   CHECK(lists.code == 3);
-  CHECK(lists.err.find("a.parquet: row group 0, column \"C0\", row 0: expected 0 to 1 keys") !=
-        std::string::npos);
+  check_contains(lists.err, {"a.parquet: row group 0, column \"C0\", row 0: expected 0 to 1 keys"});
 }
 #endif
 
@@ -280,12 +272,11 @@ TEST_CASE("without the Parquet plug-in it is said what to install") {
   };
   const auto trained = with({});
   CHECK(trained.code == 3);
-  CHECK(trained.err.find("cannot load the Parquet plug-in " + (run / "no.so")) !=
-        std::string::npos);
-  CHECK(trained.err.find("tools/setup.sh --parquet") != std::string::npos);
+  check_contains(trained.err, {"cannot load the Parquet plug-in " + (run / "no.so"),
+                               "tools/setup.sh --parquet"});
   const auto checked = with({"--check"});
   CHECK(checked.code == 0);
-  CHECK(checked.out.find("training data: cannot load the Parquet plug-in") != std::string::npos);
+  check_contains(checked.out, {"training data: cannot load the Parquet plug-in"});
 }
 
 TEST_CASE("samples without dense features train the same weights from Raw and Norm, and on a GPU") {
@@ -317,9 +308,7 @@ TEST_CASE("samples without dense features train the same weights from Raw and No
                      "--set", "layers.data.eval_source=float_eval.bin"});
     command.insert(command.begin(),
                    {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN});
-    const auto result = run_program(command);
-    INFO(result.err);
-    CHECK(result.code == 0);
+    CHECK(run_program(command).code == 0);
   }
 }
 
@@ -333,9 +322,9 @@ TEST_CASE("keys outside of their table train where the policy replaces them") {
       {"--set", "layers.data.format=Norm", "--set", "layers.data.async_param.shuffle=false",
        "--set", "layers.data.source=train.txt", "--set", "layers.data.eval_source=eval.txt"});
   CHECK(refused.code == 3);
-  CHECK(refused.err.find("a.norm: record ") != std::string::npos);
-  CHECK(refused.err.find("key of slot 1: expected less than 5, the rows of its table, found ") !=
-        std::string::npos);
+  check_contains(
+      refused.err,
+      {"a.norm: record ", "key of slot 1: expected less than 5, the rows of its table, found "});
   const std::string clamped = trained(run, "train.txt", "eval.txt",
                                       {"layers.data.format=Norm", "layers.data.key_policy=clamp"});
   CHECK(trained(run, "train.txt", "eval.txt",

@@ -3,6 +3,7 @@
 
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 
@@ -48,13 +49,12 @@ class Golden {
   }
   Tensors weights(const Words& environment, const std::string& device, const Words& more,
                   int iterations = 20) {
-    const auto result = train(
-        environment, device,
-        Words{"--quiet", "--export", run_ / "got.safetensors", "--set",
-              "solver.max_iter=" + std::to_string(iterations), "--set", "solver.eval_interval=0"} +
-            more);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(train(environment, device,
+                  Words{"--quiet", "--export", run_ / "got.safetensors", "--set",
+                        "solver.max_iter=" + std::to_string(iterations), "--set",
+                        "solver.eval_interval=0"} +
+                      more)
+                .code == 0);
     return read_weights(run_ / "got.safetensors");
   }
   [[nodiscard]] Tensors expected() const { return read_weights(run_ / "weights_20.safetensors"); }
@@ -65,21 +65,7 @@ class Golden {
 };
 
 inline void check_weights(const Tensors& got, const Tensors& want, double tolerance = 1e-5) {
-  REQUIRE(got.size() == want.size());
-  for (const auto& [name, values] : want) {
-    REQUIRE(got.count(name) == 1);
-    check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
-                {.absolute = tolerance, .relative = tolerance}, name.c_str());
-  }
-}
-
-// The last event of that name in a file of metrics, or null.
-inline nlohmann::json event_of(const std::string& metrics, const std::string& name) {
-  nlohmann::json found;
-  std::istringstream lines(read_text(metrics));
-  for (std::string line; std::getline(lines, line);)
-    if (auto event = nlohmann::json::parse(line); event["event"] == name) found = event;
-  return found;
+  check_close_tensors(got, want, tolerance);
 }
 
 // The part of a traffic event that is of rows' exchanges.

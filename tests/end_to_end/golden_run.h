@@ -12,6 +12,7 @@
 #include "hugectr_lite/core/file.h"
 #include "tests/end_to_end/golden_data.h"
 #include "tests/support/compare.h"
+#include "tests/support/metrics_events.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/program.h"
 #include "tests/support/sanitized.h"
@@ -97,18 +98,15 @@ inline void check_run(const std::string& name, int threads,
     std::erase_if(expected_evals, [](const auto& row) { return row[0] > 40; });
     whole.insert(whole.end(), {"--set", "solver.max_iter=40", "--set", "solver.eval_interval=40"});
   }
-  const auto result = run_program(whole);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run_program(whole).code == 0);
 
   std::map<int, nlohmann::json> losses, evals;
-  std::istringstream lines(read_text(run / "metrics.jsonl"));
-  nlohmann::json last;
-  for (std::string line; std::getline(lines, line);) {
-    last = nlohmann::json::parse(line);
-    if (last["event"] == "train") losses[last["iter"]] = last;
-    if (last["event"] == "eval") evals[last["iter"]] = last;
+  const auto events = events_in(run / "metrics.jsonl");
+  for (const auto& event : events) {
+    if (event["event"] == "train") losses[event["iter"]] = event;
+    if (event["event"] == "eval") evals[event["iter"]] = event;
   }
+  const auto& last = events.back();
   CHECK(last["event"] == "end");
   CHECK(last["reason"] == "max_iter");
 
@@ -134,20 +132,12 @@ inline void check_run(const std::string& name, int threads,
 
   auto twenty = base;
   twenty.insert(twenty.end(), {"--set", "solver.max_iter=20", "--export", run / "got.safetensors"});
-  const auto first_twenty = run_program(twenty);
-  INFO(first_twenty.err);
-  REQUIRE(first_twenty.code == 0);
+  REQUIRE(run_program(twenty).code == 0);
   auto got = read_weights(run / "got.safetensors");
   std::erase_if(got, [](const auto& tensor) {
     return tensor.first.ends_with(".keys") || tensor.first.find(".running_") != std::string::npos;
   });
-  const auto want = read_weights(run / "weights_20.safetensors");
-  REQUIRE(got.size() == want.size());
-  for (const auto& [tensor, values] : want) {
-    REQUIRE(got.count(tensor) == 1);
-    check_close(std::span<const float>(got.at(tensor)), std::span<const float>(values),
-                {.absolute = 1e-5, .relative = 1e-5}, tensor.c_str());
-  }
+  check_close_tensors(got, read_weights(run / "weights_20.safetensors"), 1e-5);
 }
 
 // Of a whole golden run: losses within 2 %, AUC within 0.004 at every evaluation.
@@ -161,13 +151,9 @@ inline void check_run_16_bits(const std::string& name, const std::vector<std::st
                   "--quiet", "--device", "cpu", "--threads", "2", "--set", "solver.display=1",
                   "--metrics", run / "metrics.jsonl"});
   for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
-  const auto result = run_program(command);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run_program(command).code == 0);
   std::map<int, double> losses, areas;
-  std::istringstream lines(read_text(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto event = nlohmann::json::parse(line);
+  for (const auto& event : events_in(run / "metrics.jsonl")) {
     if (event["event"] == "train") losses[event["iter"]] = event["batch_loss"];
     if (event["event"] == "eval") areas[event["iter"]] = event["auc"];
   }

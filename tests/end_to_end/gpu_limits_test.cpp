@@ -22,7 +22,6 @@ TEST_CASE("train --check says what a GPU's memory will hold, and what is missing
   const SmallRun run;
   for (const char* device : {"auto", "cuda"}) {
     const auto fits = train_with(size_t{1} << 30, run, {"--check", "--device", device});
-    INFO(fits.err);
     CHECK(fits.code == 0);
     check_contains(fits.out, {"device memory, batch 32: emulated", "emb.table_2", "300 rows",
                               "two sets", "evaluation scores and metrics", "1.1 GB of 1.1 GB free",
@@ -48,7 +47,6 @@ TEST_CASE("train --check of a run on a GPU that is not here says what it would n
   const auto train = run.command({"--check", "--device", "cuda"});
   command.insert(command.end(), train.begin(), train.end());
   const auto result = run_program(command);
-  INFO(result.err);
   CHECK(result.code == 0);
   check_contains(result.out, {"device memory, batch 32: no GPU here", "emb.table_0", "two sets",
                               "matmul workspace", "the run cannot start here yet",

@@ -8,6 +8,7 @@
 
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 #ifdef HLITE_MPIRUN
 namespace hlite::test {
@@ -28,20 +29,14 @@ Words ranks_of(const std::string& type, const Words& more = {}) {
 std::string traffic_of(Golden& run, const Words& environment, const char* device,
                        const Words& ranks) {
   const std::string metrics = run / "m.jsonl";
-  const auto result = run.train(environment, device,
-                                Words{"--quiet", "--metrics", metrics, "--set", "solver.max_iter=6",
-                                      "--set", "solver.eval_interval=3"} +
-                                    ranks);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
-  std::istringstream lines(read_text(metrics));
-  for (std::string line; std::getline(lines, line);)
-    if (auto event = nlohmann::json::parse(line); event["event"] == "traffic") {
-      event.erase("host_to_device_bytes");  // GPUs alone have such
-      return event.dump();
-    }
-  FAIL("no traffic in " << metrics);
-  return {};
+  REQUIRE(run.train(environment, device,
+                    Words{"--quiet", "--metrics", metrics, "--set", "solver.max_iter=6", "--set",
+                          "solver.eval_interval=3"} +
+                        ranks)
+              .code == 0);
+  auto event = events_in(metrics, "traffic").at(0);
+  event.erase("host_to_device_bytes");  // only GPUs have it
+  return event.dump();
 }
 
 }  // namespace
@@ -122,14 +117,13 @@ TEST_CASE("a checkpoint of two processes' GPUs goes on, there and on CPU ranks, 
   const Golden run("dlrm_fused");
   const auto train = [&](const Words& environment, const char* device, int until,
                          const Words& more) {
-    const auto result = run_program(environment +
-                                    Words{HLITE_TRAIN, "--config", run / "config.json", "--quiet",
-                                          "--threads", "1", "--device", device, "--set",
-                                          "solver.seed=3", "--set", "solver.eval_interval=0",
-                                          "--set", "solver.max_iter=" + std::to_string(until)} +
-                                    more + ranks_of("IB_NVLink_Hierarchical"));
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(environment +
+                        Words{HLITE_TRAIN, "--config", run / "config.json", "--quiet", "--threads",
+                              "1", "--device", device, "--set", "solver.seed=3", "--set",
+                              "solver.eval_interval=0", "--set",
+                              "solver.max_iter=" + std::to_string(until)} +
+                        more + ranks_of("IB_NVLink_Hierarchical"))
+                .code == 0);
   };
   train(on_processes(2), "cuda", 4, {"--save", run / "half"});
   train(on_processes(2), "cuda", 8, {"--save", run / "whole"});
@@ -164,7 +158,6 @@ TEST_CASE("an old NCCL trains without graphs, and says so once") {
   const Words ranks = ranks_of("IB_NVLink_Hierarchical", {"solver.max_iter=4"});
   const auto result =
       run.train(on_processes(2, {"HLITE_EMULATED_NCCL_VERSION=22809"}), "cuda", ranks);
-  INFO(result.err);
   CHECK(result.code == 0);
   const std::string all = result.out + result.err, words = "NCCL 2.28.9, without graphs";
   check_contains(all, {"2 processes, here 2 ranks on GPUs 0 1", words});

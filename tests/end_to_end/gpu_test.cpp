@@ -6,6 +6,7 @@
 #include "tests/end_to_end/emulated_gpu.h"
 #include "tests/end_to_end/golden_run.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -19,36 +20,17 @@ void check_golden(const std::string& name, const char* graph, bool evaluate, boo
   const GoldenRun run(name);
   std::vector<std::string> command = kEmulated;
   if (late) command.push_back("HLITE_EMULATED_STREAMS=late");
-  command.insert(command.end(), {HLITE_TRAIN,
-                                 "--config",
-                                 run / "config.json",
-                                 "--init",
-                                 run / "init.safetensors",
-                                 "--quiet",
-                                 "--device",
-                                 "cuda",
-                                 "--set",
-                                 "solver.display=1",
-                                 "--set",
-                                 "solver.max_iter=20",
-                                 "--set",
-                                 std::string("solver.eval_interval=") + (evaluate ? "10" : "0"),
-                                 "--metrics",
-                                 run / "metrics.jsonl",
-                                 "--export",
-                                 run / "got.safetensors",
-                                 "--set",
-                                 std::string("solver.cuda_graph=") + graph});
-  for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
-  const auto result = run_program(command);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  command.insert(command.end(),
+                 {HLITE_TRAIN, "--config", run / "config.json", "--init", run / "init.safetensors",
+                  "--quiet", "--device", "cuda", "--metrics", run / "metrics.jsonl", "--export",
+                  run / "got.safetensors"});
+  command = with_changes(
+      command, {"solver.display=1", "solver.max_iter=20", std::string("solver.cuda_graph=") + graph,
+                std::string("solver.eval_interval=") + (evaluate ? "10" : "0")});
+  REQUIRE(run_program(with_changes(command, changes)).code == 0);
   std::map<int, double> losses;
-  std::istringstream lines(read_text(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto event = nlohmann::json::parse(line);
-    if (event["event"] == "train") losses[event["iter"]] = event["batch_loss"];
-  }
+  for (const auto& event : events_in(run / "metrics.jsonl", "train"))
+    losses[event["iter"]] = event["batch_loss"];
   const auto expected = read_csv(run / "expected_losses.csv");
   REQUIRE(losses.size() == 20);
   for (const auto& row : expected)
@@ -58,13 +40,7 @@ void check_golden(const std::string& name, const char* graph, bool evaluate, boo
     }
   auto got = read_weights(run / "got.safetensors");
   std::erase_if(got, [](const auto& tensor) { return tensor.first.ends_with(".keys"); });
-  const auto want = read_weights(run / "weights_20.safetensors");
-  REQUIRE(got.size() == want.size());
-  for (const auto& [tensor, values] : want) {
-    REQUIRE(got.count(tensor) == 1);
-    check_close(std::span<const float>(got.at(tensor)), std::span<const float>(values),
-                {.absolute = 1e-5, .relative = 1e-5}, tensor.c_str());
-  }
+  check_close_tensors(got, read_weights(run / "weights_20.safetensors"), 1e-5);
 }
 
 }  // namespace
@@ -108,18 +84,11 @@ TEST_CASE("a golden run in 16 bits on an emulated GPU reaches the AUC of float",
         {HLITE_TRAIN, "--config", run / "config.json", "--init", run / "init.safetensors",
          "--quiet", "--device", "cuda", "--set", "solver.max_iter=40", "--set",
          std::string("solver.precision=") + precision, "--metrics", run / "metrics.jsonl"});
-    const auto result = run_program(command);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
-    std::optional<double> auc;
-    std::istringstream lines(read_text(run / "metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);)
-      if (const auto event = nlohmann::json::parse(line); event["event"] == "eval")
-        auc = event["auc"].get<double>();
+    REQUIRE(run_program(command).code == 0);
+    const auto evaluation = last_event(run / "metrics.jsonl", "eval");
     const auto expected = read_csv(run / "expected_eval.csv");
     REQUIRE(expected[0][0] == 40);
-    REQUIRE(auc.has_value());
-    CHECK(std::abs(*auc - expected[0][1]) <= 0.004);
+    CHECK(std::abs(evaluation["auc"].get<double>() - expected[0][1]) <= 0.004);
   }
 }
 
@@ -129,9 +98,7 @@ TEST_CASE("a run on an emulated GPU repeats, resumes, and is that of the CPU") {
   const SmallRun run;
   const auto train = [&](const std::string& name, std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--save", run / name});
-    const auto result = train_on_gpu(run, arguments);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(train_on_gpu(run, arguments).code == 0);
   };
   train("graph", {"--set", "solver.max_iter=60"});
   train("plain", {"--set", "solver.max_iter=60", "--set", "solver.cuda_graph=false"});
@@ -143,13 +110,7 @@ TEST_CASE("a run on an emulated GPU repeats, resumes, and is that of the CPU") {
   REQUIRE(run.train({"--quiet", "--device", "cpu", "--set", "solver.max_iter=60", "--save",
                      run / "cpu"})
               .code == 0);
-  const auto got = everything(run / "graph"), want = everything(run / "cpu");
-  REQUIRE(got.size() == want.size());
-  for (const auto& [tensor, values] : want) {
-    REQUIRE(got.count(tensor) == 1);
-    check_close(std::span<const float>(got.at(tensor)), std::span<const float>(values),
-                {.absolute = 2e-4, .relative = 2e-4}, tensor.c_str());
-  }
+  check_close_tensors(everything(run / "graph"), everything(run / "cpu"), 2e-4);
   // A GPU's checkpoint goes on, on the CPU.
   REQUIRE(run.train({"--quiet", "--device", "cpu", "--set", "solver.max_iter=60", "--resume",
                      run / "half", "--save", run / "moved"})
@@ -161,9 +122,7 @@ TEST_CASE("a run in 16 bits on an emulated GPU repeats and resumes, its loss sca
   const SmallRun run;
   const auto train = [&](const std::string& name, std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--set", "solver.precision=fp16", "--save", run / name});
-    const auto result = train_on_gpu(run, arguments);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(train_on_gpu(run, arguments).code == 0);
   };
   train("graph", {"--set", "solver.max_iter=40"});
   train("plain", {"--set", "solver.max_iter=40", "--set", "solver.cuda_graph=false"});
@@ -196,9 +155,7 @@ struct EvalEvents {
 
 EvalEvents events_of(const std::string& file) {
   EvalEvents events;
-  std::istringstream lines(read_text(file));
-  for (std::string line; std::getline(lines, line);) {
-    const auto event = nlohmann::json::parse(line);
+  for (const auto& event : events_in(file)) {
     const int iter = event["iter"];
     events.order.push_back(event["event"].get<std::string>() + " " + std::to_string(iter));
     if (event["event"] == "eval") events.evals[iter] = event;
@@ -221,10 +178,9 @@ TEST_CASE("a GPU's evaluations overlap training and are those of the CPU, each o
   REQUIRE(want.evals.size() == 4);
   std::vector<EvalEvents> runs;
   for (const char* graph : {"true", "false"}) {
-    const auto result = train_on_gpu(
-        run, with({"--metrics", run / graph, "--set", std::string("solver.cuda_graph=") + graph}));
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(train_on_gpu(run, with({"--metrics", run / graph, "--set",
+                                    std::string("solver.cuda_graph=") + graph}))
+                .code == 0);
     runs.push_back(events_of(run / graph));
     CHECK(runs.back().order == want.order);
     for (const auto& [iter, event] : want.evals) {
@@ -241,7 +197,6 @@ TEST_CASE("a GPU's evaluations overlap training and are those of the CPU, each o
   const auto target =
       train_on_gpu(run, {"--set", "solver.max_iter=100", "--set", "solver.eval_interval=2", "--set",
                          R"(solver.eval_metrics=["AUC:0.01"])", "--metrics", run / "target"});
-  INFO(target.err);
   CHECK(target.code == 0);
   CHECK(events_of(run / "target").order == std::vector<std::string>{"eval 2", "end 2"});
 }
@@ -257,7 +212,6 @@ TEST_CASE(
          "--set", "solver.eval_interval=2", "--set", "solver.eval_batches=50"});
   };
   const auto enough = train(size_t{1} << 30, "device");
-  INFO(enough.err);
   REQUIRE(enough.code == 0);
   CHECK(enough.err.find("GPU cannot hold") == std::string::npos);
   // The first size that fits the model is too small for 3000 samples of 18 bytes more.
@@ -265,7 +219,6 @@ TEST_CASE(
   auto full = train(memory, "host");
   for (; full.code == 4 && memory < size_t{100} << 20; full = train(memory, "host"))
     memory += size_t{1} << 15;
-  INFO(full.err);
   REQUIRE(full.code == 0);
   check_contains(full.err, {"the GPU cannot hold scores, labels and metrics of 3000 samples",
                             "of device memory needed", "the CPU computes the metrics"});

@@ -2,6 +2,7 @@
 // and of their links.
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 
@@ -17,7 +18,6 @@ TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains
         environment, "cuda",
         more + on_ranks("[[0,1],[2,3]]",
                         {"solver.max_iter=6", "solver.display=2", "solver.eval_interval=0"}));
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return result.out + result.err;
   };
@@ -28,14 +28,8 @@ TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains
                         "hardware; its clock is 1700 MHz"});
   const std::string once = "is slower than it could be";
   CHECK(text.find(once) == text.rfind(once));
-  std::vector<nlohmann::json> events;
-  std::istringstream lines(read_text(run / "m.jsonl"));
-  nlohmann::json end;
-  for (std::string line; std::getline(lines, line);) {
-    const auto event = nlohmann::json::parse(line);
-    if (event["event"] == "gpu") events.push_back(event);
-    if (event["event"] == "end") end = event;
-  }
+  const auto events = events_in(run / "m.jsonl", "gpu");
+  const auto end = last_event(run / "m.jsonl", "end");
   REQUIRE(events.size() == 3);
   CHECK(events[1]["iter"] == 4);
   CHECK(events[1]["watts"] == 1260.5);
@@ -59,7 +53,6 @@ TEST_CASE("a run shows its GPUs' links, and --links how fast they are", "[no-tsa
     const auto result =
         run.train(kFourGpus + environment, "cuda",
                   more + changes_of({gpu("[[0,1],[2,3]]"), kBetween, "solver.max_iter=1"}));
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return result;
   };
@@ -74,9 +67,8 @@ TEST_CASE("a run shows its GPUs' links, and --links how fast they are", "[no-tsa
                              "GB/s to", "warning: 1 of 6 pairs of GPUs", ": 0-2;"});
   CHECK(links.out.find("iter ") == std::string::npos);
   CHECK(run.train(kFourGpus, "cpu", {"--links"}).code == 2);
-  const auto absent =
-      run.train({"/usr/bin/env", "HLITE_CUDA_LIBRARY=/no/such.so"}, "cuda", {"--links"});
-  CHECK(absent.code == 4);
+  CHECK(run.train({"/usr/bin/env", "HLITE_CUDA_LIBRARY=/no/such.so"}, "cuda", {"--links"}).code ==
+        4);
 }
 
 }  // namespace hlite::test

@@ -14,17 +14,10 @@ std::string hparam(const std::string& more) {
   return R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4)" + more + "}";
 }
 
-void add_changes(std::vector<std::string>& arguments, const std::vector<std::string>& changes) {
-  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
-}
-
 void train(const SmallRun& run, std::vector<std::string> arguments,
            const std::vector<std::string>& changes) {
   arguments.insert(arguments.end(), {"--quiet", "--threads", "2"});
-  add_changes(arguments, changes);
-  const auto result = run.train(arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run.train(arguments, changes).code == 0);
 }
 
 }  // namespace
@@ -130,8 +123,8 @@ TEST_CASE("rows of many ranks that do not fit on fewer are refused with the size
   const SmallRun run;
   const auto go = [&](const std::string& capacity, std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--quiet", "--threads", "2"});
-    add_changes(arguments, {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
-                            hparam("," + capacity), "solver.max_iter=30"});
+    arguments = with_changes(arguments, {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                                         hparam("," + capacity), "solver.max_iter=30"});
     return run.train(arguments);
   };
   const std::string four = R"("max_vocabulary_size_per_gpu":100)";
@@ -191,13 +184,12 @@ TEST_CASE("hashed tables of a GPU are those of the CPU, also across a resume", "
         command.insert(command.begin(), {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") +
                                                              HLITE_EMULATED_PLUGIN});
       command.insert(command.end(), {"--quiet", "--device", on_gpu ? "cuda" : "cpu"});
-      add_changes(command, {std::string("layers.emb.optimizer=") + optimizer,
-                            std::string("solver.max_iter=") + iterations,
-                            "layers.emb.type=DistributedSlotSparseEmbeddingHash",
-                            hparam(R"(,"max_vocabulary_size_per_gpu":1000,"combiner":"mean")")});
-      const auto result = run_program(command);
-      INFO(result.err);
-      REQUIRE(result.code == 0);
+      command = with_changes(command,
+                             {std::string("layers.emb.optimizer=") + optimizer,
+                              std::string("solver.max_iter=") + iterations,
+                              "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                              hparam(R"(,"max_vocabulary_size_per_gpu":1000,"combiner":"mean")")});
+      REQUIRE(run_program(command).code == 0);
     };
     go(false, {"--save", run / "cpu_half"}, "3");
     go(true, {"--save", run / "gpu_half"}, "3");
@@ -227,7 +219,6 @@ TEST_CASE("hash tables of GPUs go on to the bit from a checkpoint", "[no-tsan]")
                                 "solver.batchsize=384", "solver.batchsize_eval=384",
                                 "solver.eval_interval=0", "layers.emb.optimizer=" + optimizer,
                                 std::string("solver.max_iter=") + iterations}));
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return read_text(run / "saved/weights.safetensors") +
            read_text(run / "saved/optimizer.safetensors");
@@ -260,9 +251,9 @@ TEST_CASE("a hashed table that is full ends the run with a word on what to raise
     INFO(where);
     const bool on_gpu = *where == 'a';
     std::vector<std::string> arguments = {"--quiet", "--device", on_gpu ? "cuda" : "cpu"};
-    add_changes(arguments, {gpu(on_gpu ? "[[0]]" : where),
-                            "layers.emb.type=DistributedSlotSparseEmbeddingHash",
-                            hparam(R"(,"max_vocabulary_size_per_gpu":9)")});
+    arguments = with_changes(arguments, {gpu(on_gpu ? "[[0]]" : where),
+                                         "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                                         hparam(R"(,"max_vocabulary_size_per_gpu":9)")});
     auto command = run.command(arguments);
     command.insert(command.begin(),
                    {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN});
@@ -280,11 +271,10 @@ TEST_CASE("a hash type's capacity in MB is that of so many rows, and plan_file c
   for (const char* capacity :
        {R"(,"max_vocabulary_size_per_gpu":65536)", R"(,"workspace_size_per_gpu_in_mb":1)"}) {
     std::vector<std::string> arguments = {"--quiet", "--save", run / "out"};
-    add_changes(arguments, {"layers.emb.type=LocalizedSlotSparseEmbeddingHash", "solver.max_iter=9",
-                            "layers.emb.plan_file=all2all_plan.json", hparam(capacity)});
-    const auto result = run.train(arguments);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    arguments = with_changes(
+        arguments, {"layers.emb.type=LocalizedSlotSparseEmbeddingHash", "solver.max_iter=9",
+                    "layers.emb.plan_file=all2all_plan.json", hparam(capacity)});
+    REQUIRE(run.train(arguments).code == 0);
     exports.push_back(read_text(run / "out/weights.safetensors"));
   }
   CHECK(exports[0] == exports[1]);
@@ -293,7 +283,8 @@ TEST_CASE("a hash type's capacity in MB is that of so many rows, and plan_file c
 TEST_CASE("a hash type without a size is an error that names what it needs") {
   const SmallRun run;
   std::vector<std::string> arguments = {"--quiet"};
-  add_changes(arguments, {"layers.emb.type=DistributedSlotSparseEmbeddingHash", hparam("")});
+  arguments =
+      with_changes(arguments, {"layers.emb.type=DistributedSlotSparseEmbeddingHash", hparam("")});
   const auto result = run.train(arguments);
   CHECK(result.code == 2);
   check_contains(result.err,

@@ -6,6 +6,8 @@
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/predict/predict_case.h"
+#include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -73,10 +75,7 @@ Tensors weights_of_run(const SmallRun& run, const std::string& config,
                        std::vector<std::string> changes = {}) {
   write_text(run / "config.json", config);
   std::vector<std::string> arguments = {"--quiet", "--threads", "2", "--save", run / "out"};
-  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
-  const auto result = run.train(arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run.train(arguments, changes).code == 0);
   return everything(run / "out");
 }
 
@@ -124,7 +123,7 @@ TEST_CASE("a key must be in the smallest of the tables that its slot has") {
   const auto result = run.train();
   CHECK(result.code == 3);
   INFO(result.err);
-  CHECK(result.err.find("less than 3") != std::string::npos);
+  check_contains(result.err, {"less than 3"});
 }
 
 TEST_CASE("an embedding whose type has a slip is named, not the good one after it") {
@@ -137,8 +136,7 @@ TEST_CASE("an embedding whose type has a slip is named, not the good one after i
   const auto result = run.train({"--check"});
   INFO(result.err);
   CHECK(result.code == 2);
-  CHECK(result.err.find("layers[1].type: ") != std::string::npos);
-  CHECK(result.err.find("DistributedSlotSparseEmbeddingHash") != std::string::npos);
+  check_contains(result.err, {"layers[1].type: ", "DistributedSlotSparseEmbeddingHash"});
 }
 
 TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on any ranks",
@@ -155,13 +153,6 @@ TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on 
   {"name":"b","type":"InnerProduct","bottom":"h","top":"zb","fc_param":{"num_output":1}},
   {"type":"Concat","bottom":["za","zb"],"top":"z"},
   {"name":"loss","type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss","target_weight":[0.5,2]}]})";
-  const auto last_evaluation = [&] {
-    std::istringstream lines(read_text(run / "m.jsonl"));
-    nlohmann::json last;
-    for (std::string line; std::getline(lines, line);)
-      if (const auto event = nlohmann::json::parse(line); event["event"] == "eval") last = event;
-    return last;
-  };
   write_text(run / "config.json", config);
   nlohmann::json one;
   for (const char* ranks : {"[0]", "[[0,1]]", "[[0],[1]]"}) {
@@ -172,10 +163,9 @@ TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on 
                    gpu(ranks), "--set", "solver.max_iter=300", "--set", "solver.eval_interval=300",
                    "--set", R"(solver.eval_metrics=["AUC","Calibration","GAUC"])", "--set",
                    "solver.eval_group_slot=1"});
-    INFO(result.err);
     REQUIRE(result.code == 0);
-    CHECK(result.err.find("(by task: 0.") != std::string::npos);
-    const auto e = last_evaluation();
+    check_contains(result.err, {"(by task: 0."});
+    const auto e = last_event(run / "m.jsonl", "eval");
     REQUIRE(e["tasks"].size() == 2);
     const auto &a = e["tasks"][0], &b = e["tasks"][1];
     CHECK(a["samples"] == 333);

@@ -1,6 +1,7 @@
 // Hashed tables on several emulated GPUs.
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -28,10 +29,9 @@ class HashedRuns {
   [[nodiscard]] Tensors saved(const Words& environment, const char* device, const char* rows,
                               const Words& changes, const Words& more = {},
                               const std::string& name = "saved") const {
-    const auto result =
-        train(environment, device, rows, changes_of(changes) + more + Words{"--save", run_ / name});
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(
+        train(environment, device, rows, changes_of(changes) + more + Words{"--save", run_ / name})
+            .code == 0);
     return everything(run_ / name);
   }
 
@@ -161,17 +161,13 @@ TEST_CASE("a checkpoint of GPUs with hashed tables goes on, on ranks of the CPU,
 TEST_CASE("several GPUs send the keys of hashed tables as ranks of the CPU do", "[no-tsan]") {
   const HashedRuns runs({kByKey, capacity(400), "solver.max_iter=6", "solver.eval_interval=3"});
   const auto traffic = [&](const Words& environment, const char* device) {
-    const auto result = runs.train(environment, device, "[[0,1],[2,3]]",
-                                   {"--metrics", runs.run() / "metrics.jsonl"});
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(runs.train(environment, device, "[[0,1],[2,3]]",
+                       {"--metrics", runs.run() / "metrics.jsonl"})
+                .code == 0);
     std::string exchanges;
-    std::istringstream lines(read_text(runs.run() / "metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);)
-      if (const auto event = nlohmann::json::parse(line); event["event"] == "traffic")
-        for (const auto& step : event["steps"])
-          if (step["step"].get<std::string>().ends_with("_exchange"))
-            exchanges += step.dump() + "\n";
+    for (const auto& event : events_in(runs.run() / "metrics.jsonl", "traffic"))
+      for (const auto& step : event["steps"])
+        if (step["step"].get<std::string>().ends_with("_exchange")) exchanges += step.dump() + "\n";
     return exchanges;
   };
   const std::string of_gpus = traffic(kFourGpus, "cuda");

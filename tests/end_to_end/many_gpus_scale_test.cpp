@@ -44,12 +44,11 @@ class ScaledRuns {
   // What a run on emulated GPUs saves.
   [[nodiscard]] Tensors train(const char* rows, const Words& changes, const Words& more = {},
                               const Words& environment = {}) const {
-    const auto result = run_program(
-        kFourGpus + environment +
-        run_.command({"--quiet", "--device", "cuda", "--threads", "1", "--save", run_ / "saved"}) +
-        changes_of(changes_) + changes_of({gpu(rows)}) + changes_of(changes) + more);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(kFourGpus + environment +
+                        run_.command({"--quiet", "--device", "cuda", "--threads", "1", "--save",
+                                      run_ / "saved"}) +
+                        changes_of(changes_) + changes_of({gpu(rows)}) + changes_of(changes) + more)
+                .code == 0);
     return everything(run_ / "saved");
   }
   // From the checkpoint `start`, after iteration 1: what is saved after iteration 10, and the

@@ -106,11 +106,10 @@ TEST_CASE("several GPUs evaluate as one, and send what ranks of the CPU send", "
         run.train(environment, device,
                   Words{"--metrics", run / "m.jsonl"} +
                       on_ranks(rows, {"solver.max_iter=8", "solver.eval_interval=4"}));
-    INFO(result.err);
     REQUIRE(result.code == 0);
     if (std::string(device) == "cuda" && std::string(rows) != "[[0]]")
       check_contains(result.out + result.err, {"4 ranks on GPUs 0 1 2 3", "over NVLink"});
-    return std::pair(event_of(run / "m.jsonl", "eval"), event_of(run / "m.jsonl", "traffic"));
+    return std::pair(last_event(run / "m.jsonl", "eval"), last_event(run / "m.jsonl", "traffic"));
   };
   const auto [eval, traffic] = train(kFourGpus, "cuda", "[[0,1,2,3]]");
   const auto [eval_of_one, none] = train(kFourGpus, "cuda", "[[0]]");
@@ -138,12 +137,11 @@ TEST_CASE(
   const SmallRun run;
   const auto train = [&](const Words& environment, const char* device, const char* rows,
                          const Words& more) {
-    const auto result = run_program(
-        environment + run.command(more) + Words{"--quiet", "--device", device, "--threads", "1"} +
-        changes_of({gpu(rows), "solver.eval_interval=10", "solver.batchsize=48",
-                    "solver.batchsize_eval=48"}));
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(environment + run.command(more) +
+                        Words{"--quiet", "--device", device, "--threads", "1"} +
+                        changes_of({gpu(rows), "solver.eval_interval=10", "solver.batchsize=48",
+                                    "solver.batchsize_eval=48"}))
+                .code == 0);
   };
   const auto until = [](int n) { return "solver.max_iter=" + std::to_string(n); };
   const char *const eight = "[[0,1,2,3,4,5,6,7]]", *const nodes = "[[0,1],[2,3]]";
@@ -196,12 +194,11 @@ TEST_CASE("batch statistics, penalties and clipping on several GPUs are those of
     const auto train = [&](const Words& environment, const char* device) {
       const Words all =
           changes + Words{gpu("[[0,1],[2,3]]"), "solver.max_iter=18", "solver.eval_interval=9"};
-      const auto result = run_program(
-          environment +
-          run.command({"--quiet", "--device", device, "--threads", "1", "--save", run / "saved"}) +
-          changes_of(all));
-      INFO(result.err);
-      REQUIRE(result.code == 0);
+      REQUIRE(run_program(environment +
+                          run.command({"--quiet", "--device", device, "--threads", "1", "--save",
+                                       run / "saved"}) +
+                          changes_of(all))
+                  .code == 0);
       return everything(run / "saved");
     };
     const auto got = train(kFourGpus, "cuda");

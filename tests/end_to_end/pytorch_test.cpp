@@ -4,6 +4,7 @@
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -48,45 +49,27 @@ std::string pytorch_samples(const json& recorded, const json& data) {
 
 json pytorch_config(const json& recorded, const json& run) {
   const auto& rows = recorded["rows"];
-  json config = {
-      {"solver",
-       {{"seed", recorded["seed"]},
-        {"display", 1},
-        {"max_iter", run["losses"].size()},
-        {"batchsize", recorded["batch"]},
-        {"batchsize_eval", 64},
-        {"eval_interval", run["losses"].size()},
-        {"eval_batches", recorded["evaluated"].get<int64_t>() / 64}}},
-      {"optimizer", run["optimizer"]},
-      {"layers",
-       {{{"name", "data"},
-         {"type", "Data"},
-         {"format", "Raw"},
-         {"source", "train.bin"},
-         {"eval_source", "train.bin"},
-         {"negative_share", run["data"].value("negative_share", 1.0)},
-         {"check", "None"},
-         {"float_label_dense", true},
-         {"label",
-          {{"top", "label"},
-           {"label_dim", 1},
-           {"sample_weight", run["data"].value("sample_weight", false)},
-           {"real", run["data"].value("real", false)}}},
-         {"dense", {{"top", "dense"}, {"dense_dim", recorded["dense"]}, {"aligned", "None"}}},
-         {"sparse",
-          {{{"top", "keys"},
-            {"type", "LocalizedSlot"},
-            {"slot_num", rows.size()},
-            {"max_feature_num_per_sample", rows.size()},
-            {"max_nnz", 1}}}}},
-        {{"name", "emb"},
-         {"type", "LocalizedSlotSparseEmbeddingOneHot"},
-         {"bottom", "keys"},
-         {"top", "emb"},
-         {"sparse_embedding_hparam",
-          {{"slot_size_array", rows},
-           {"embedding_vec_size", recorded["width"]},
-           {"combiner", 0}}}}}}};
+  json config = json::parse(R"({"solver": {"display": 1, "batchsize_eval": 64}, "layers": [
+    {"name": "data", "type": "Data", "format": "Raw", "source": "train.bin", "eval_source": "train.bin",
+     "check": "None", "float_label_dense": true, "label": {"top": "label", "label_dim": 1},
+     "dense": {"top": "dense", "aligned": "None"},
+     "sparse": [{"top": "keys", "type": "LocalizedSlot", "max_nnz": 1}]},
+    {"name": "emb", "type": "LocalizedSlotSparseEmbeddingOneHot", "bottom": "keys", "top": "emb",
+     "sparse_embedding_hparam": {"combiner": 0}}]})");
+  json &solver = config["solver"], &data = config["layers"][0];
+  json& tables = config["layers"][1]["sparse_embedding_hparam"];
+  solver["seed"] = recorded["seed"];
+  solver["max_iter"] = solver["eval_interval"] = run["losses"].size();
+  solver["batchsize"] = recorded["batch"];
+  solver["eval_batches"] = recorded["evaluated"].get<int64_t>() / 64;
+  config["optimizer"] = run["optimizer"];
+  data["negative_share"] = run["data"].value("negative_share", 1.0);
+  for (const char* key : {"sample_weight", "real"})
+    data["label"][key] = run["data"].value(key, false);
+  data["dense"]["dense_dim"] = recorded["dense"];
+  data["sparse"][0]["slot_num"] = data["sparse"][0]["max_feature_num_per_sample"] = rows.size();
+  tables["slot_size_array"] = rows;
+  tables["embedding_vec_size"] = recorded["width"];
   for (const auto& layer : run["layers"]) config["layers"].push_back(layer);
   return config;
 }
@@ -122,18 +105,15 @@ void check_pytorch_losses(const json& run, const PytorchCase& how) {
   write_text(directory / "config.json", pytorch_config(recorded, run).dump());
   write_text(directory / "train.bin", pytorch_samples(recorded, run["data"]));
   write_pytorch_weights(run["tensors"], directory / "init.safetensors");
-  const auto result = run_program(how.environment +
-                                  Words{HLITE_TRAIN, "--config", directory / "config.json",
-                                        "--init", directory / "init.safetensors", "--quiet",
-                                        "--metrics", directory / "metrics.jsonl", "--set",
-                                        "solver.max_iter=" + std::to_string(how.iterations)} +
-                                  how.arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
-  std::istringstream lines(read_text(directory / "metrics.jsonl"));
+  REQUIRE(run_program(how.environment +
+                      Words{HLITE_TRAIN, "--config", directory / "config.json", "--init",
+                            directory / "init.safetensors", "--quiet", "--metrics",
+                            directory / "metrics.jsonl", "--set",
+                            "solver.max_iter=" + std::to_string(how.iterations)} +
+                      how.arguments)
+              .code == 0);
   size_t found = 0, evaluations = 0;
-  for (std::string line; std::getline(lines, line);) {
-    const json event = json::parse(line);
+  for (const json& event : events_in(directory / "metrics.jsonl")) {
     if (event["event"] == "eval") {
       ++evaluations;
       for (const auto& [name, value] : run["evaluation"].items()) {

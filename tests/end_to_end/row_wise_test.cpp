@@ -16,14 +16,11 @@ constexpr double kSteepRate = 0.5, kFirstState = 0.125, kStepEpsilon = 1e-3, kFi
 Tensors after_one_step(const SmallRun& run, bool on_gpu, const std::string& optimizer,
                        const std::vector<std::string>& changes) {
   std::vector<std::string> arguments = {"--threads", "2", "--save", run / "saved"};
-  for (const std::string& change :
-       {"optimizer=" + optimizer, "layers.emb.optimizer=" + optimizer,
-        std::string("solver.max_iter=1"), std::string("solver.eval_interval=0")})
-    arguments.insert(arguments.end(), {"--set", change});
-  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
-  const auto result = on_gpu ? train_on_gpu(run, arguments) : run.train(arguments);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  arguments = with_changes(
+      with_changes(arguments, {"optimizer=" + optimizer, "layers.emb.optimizer=" + optimizer,
+                               "solver.max_iter=1", "solver.eval_interval=0"}),
+      changes);
+  REQUIRE((on_gpu ? train_on_gpu(run, arguments) : run.train(arguments)).code == 0);
   return everything(run / "saved");
 }
 

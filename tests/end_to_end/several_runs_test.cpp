@@ -8,6 +8,7 @@
 
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -17,23 +18,11 @@ using Words = std::vector<std::string>;
 
 // Evaluated after each epoch of 16 iterations, of which few are the best.
 Words early_stop(int seed, const std::string& exported) {
-  return {"--quiet",
-          "--threads",
-          "1",
-          "--export",
-          exported,
-          "--set",
-          fmt::format("solver.seed={}", seed),
-          "--set",
-          "solver.max_iter=96",
-          "--set",
-          "solver.eval_interval=16",
-          "--set",
-          "solver.snapshot=32",
-          "--set",
-          R"(solver.early_stop={"patience":3})",
-          "--set",
-          "optimizer.momentum_sgd_hparam.learning_rate=0.3"};
+  return with_changes(
+      {"--quiet", "--threads", "1", "--export", exported},
+      {fmt::format("solver.seed={}", seed), "solver.max_iter=96", "solver.eval_interval=16",
+       "solver.snapshot=32", R"(solver.early_stop={"patience":3})",
+       "optimizer.momentum_sgd_hparam.learning_rate=0.3"});
 }
 
 Words hidden_files(const std::string& folder) {
@@ -54,9 +43,7 @@ TEST_CASE("ten runs of one config at once end with the weights that each has alo
   constexpr int kRuns = 10;
   const SmallRun alone, together;
   for (int seed = 1; seed <= kRuns; ++seed) {
-    const auto result = alone.train(early_stop(seed, alone / std::to_string(seed)));
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(alone.train(early_stop(seed, alone / std::to_string(seed))).code == 0);
     for (const char* iteration : {"32", "64", "96"})
       if (fs::exists(alone / (std::string("snap_") + iteration)))
         fs::rename(alone / (std::string("snap_") + iteration),
@@ -67,9 +54,7 @@ TEST_CASE("ten runs of one config at once end with the weights that each has alo
     runs.push_back(std::make_unique<RunningProgram>(
         together.command(early_stop(seed, together / std::to_string(seed))), ""));
   for (const auto& run : runs) {
-    const auto result = run->wait();
-    INFO(result.err);
-    CHECK(result.code == 0);
+    CHECK(run->wait().code == 0);
   }
   for (int seed = 1; seed <= kRuns; ++seed) {
     INFO("seed " << seed);
@@ -107,15 +92,15 @@ TEST_CASE("a place that a live run writes to is refused, by the name of its proc
       const auto second = run.train(place);
       INFO(second.err);
       CHECK(second.code == 2);
-      CHECK(second.err.find(fmt::format("{} {}: expected a place that no other run writes to, "
-                                        "found that of process ",
-                                        place[0], place[1])) != std::string::npos);
+      check_contains(second.err,
+                     {fmt::format("{} {}: expected a place that no other run writes to, "
+                                  "found that of process ",
+                                  place[0], place[1])});
     }
     // The first one has the config's prefix, too.
     const auto third = run.train({"--quiet", "--set", "solver.snapshot=150"});
-    INFO(third.err);
     CHECK(third.code == 0);
-    CHECK(third.err.find("writes snapshots as") != std::string::npos);
+    check_contains(third.err, {"writes snapshots as"});
     CHECK(!fs::exists(run / "snap_150"));
     first.signal(ending);
     CHECK(first.wait().code == (ending == SIGINT ? 5 : 128 + SIGKILL));
@@ -124,9 +109,7 @@ TEST_CASE("a place that a live run writes to is refused, by the name of its proc
   }
   // The files of the killed run do not disturb others, and are removed.
   all[1] = "solver.max_iter=3";
-  const auto last = run.train(all);
-  INFO(last.err);
-  CHECK(last.code == 0);
+  CHECK(run.train(all).code == 0);
   REQUIRE(run.train({"--quiet", "--set", "solver.snapshot=150"}).code == 0);
   CHECK(fs::exists(run / "snap_150"));
   CHECK(hidden_files(run.path()) == Words{});
@@ -138,7 +121,7 @@ TEST_CASE("a run says that its model will not be kept, and which of two files of
   const auto nothing = run.train({"--set", "solver.max_iter=3"});
   CHECK(nothing.code == 0);
   CHECK(nothing.err.find(unkept) < nothing.err.find("done after 3 iterations"));
-  CHECK(nothing.err.find("the trained model was not kept") != std::string::npos);
+  check_contains(nothing.err, {"the trained model was not kept"});
   for (const Words& kept : {Words{"--save", run / "c"}, Words{"--export", run / "w"},
                             Words{"--set", "solver.snapshot=2"}}) {
     Words arguments = {"--set", "solver.max_iter=3"};
@@ -154,13 +137,13 @@ TEST_CASE("a run says that its model will not be kept, and which of two files of
   CHECK(in_work({"--set", "solver.max_iter=3"}).err.find(warned) == std::string::npos);
   write_text(run / "work/train.bin", small_samples(64, 9));
   const auto both = in_work({"--quiet", "--set", "solver.max_iter=3"});
-  CHECK(both.err.find(warned) != std::string::npos);
+  check_contains(both.err, {warned});
   CHECK(in_work({"--check"}).out.find(warned) != std::string::npos);
   // An input that is only there is taken from there; outputs stay with the config.
   fs::remove(run / "train.bin");
   const auto from_work = in_work({"--set", "solver.max_iter=3", "--set", "solver.snapshot=2"});
   INFO(from_work.err);
-  CHECK(from_work.err.find("training train.bin of 64 samples") != std::string::npos);
+  check_contains(from_work.err, {"training train.bin of 64 samples"});
   CHECK(fs::exists(run / "snap_2"));
 }
 
@@ -169,12 +152,11 @@ TEST_CASE("a checkpoint's place that cannot be replaced is refused before traini
   fs::create_directory(run / "work");
   const auto here = run_program(run.command({"--save", "."}), run / "work");
   CHECK(here.code == 3);
-  CHECK(here.err.find(".: expected a directory that can be replaced, found the working") !=
-        std::string::npos);
+  check_contains(here.err, {".: expected a directory that can be replaced, found the working"});
   CHECK(here.err.find("training ") == std::string::npos);
   const auto mounted = run.train({"--save", "/proc"});
   CHECK(mounted.code == 3);
-  CHECK(mounted.err.find("found one where a file system is mounted") != std::string::npos);
+  check_contains(mounted.err, {"found one where a file system is mounted"});
 }
 
 }  // namespace hlite::test

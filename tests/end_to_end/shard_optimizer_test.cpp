@@ -12,12 +12,10 @@ class ShardedRuns {
   // What a run has saved.
   Tensors train(const char* rows, const Words& changes, const Words& more = {},
                 const std::string& name = "saved") {
-    const auto result =
-        run_program(run_.command({"--quiet", "--threads", "2", "--save", run_ / name}) +
-                    changes_of({gpu(rows), "solver.max_iter=20", "solver.eval_interval=10"}) +
-                    changes_of(changes) + more);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(run_program(run_.command({"--quiet", "--threads", "2", "--save", run_ / name}) +
+                        changes_of({gpu(rows), "solver.max_iter=20", "solver.eval_interval=10"}) +
+                        changes_of(changes) + more)
+                .code == 0);
     return everything(run_ / name);
   }
   [[nodiscard]] const SmallRun& run() const { return run_; }

@@ -25,8 +25,7 @@ const std::string kAdaGradLocal =
 ProgramResult run_with(const SmallRun& run, Changes arguments, const Changes& changes,
                        bool on_gpu = false) {
   arguments.insert(arguments.end(), {"--quiet", "--device", on_gpu ? "cuda" : "cpu"});
-  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
-  auto command = run.command(std::move(arguments));
+  auto command = run.command(with_changes(std::move(arguments), changes));
   command.insert(command.begin(),
                  {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN});
   return run_program(command);
@@ -35,9 +34,7 @@ ProgramResult run_with(const SmallRun& run, Changes arguments, const Changes& ch
 Tensors trained(const SmallRun& run, const Changes& changes, bool on_gpu = false,
                 Changes arguments = {}) {
   arguments.insert(arguments.end(), {"--save", run / "out"});
-  const auto result = run_with(run, arguments, changes, on_gpu);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run_with(run, arguments, changes, on_gpu).code == 0);
   return everything(run / "out");
 }
 

@@ -37,6 +37,13 @@ inline std::string iterations_after(const std::string& checkpoint, int more) {
   return "solver.max_iter=" + std::to_string(manifest["iteration"].get<int64_t>() + more);
 }
 
+// A command with changes of the config.
+inline std::vector<std::string> with_changes(std::vector<std::string> command,
+                                             const std::vector<std::string>& changes) {
+  for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
+  return command;
+}
+
 // As of a run that ends only when it is interrupted.
 inline constexpr const char* kEndless = "solver.max_iter=1000000000";
 
@@ -54,8 +61,9 @@ class SmallRun {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  ProgramResult train(std::vector<std::string> more = {}) const {
-    return run_program(command(std::move(more)));
+  ProgramResult train(std::vector<std::string> more = {},
+                      const std::vector<std::string>& changes = {}) const {
+    return run_program(command(with_changes(std::move(more), changes)));
   }
 
  private:

@@ -15,16 +15,9 @@ std::string tables_in(const std::string& precision) {
   return "solver.table_precision=" + precision;
 }
 
-Words with_sets(Words arguments, const Words& changes) {
-  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
-  return arguments;
-}
-
 void train_to_end(const SmallRun& run, const Words& changes, Words arguments) {
   arguments.push_back("--quiet");
-  const auto result = run.train(with_sets(std::move(arguments), changes));
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run.train(std::move(arguments), changes).code == 0);
 }
 
 std::string weights_in(const SmallRun& run, const std::string& checkpoint) {
@@ -107,7 +100,7 @@ TEST_CASE("a run resumes with tables of the same precision alone, and starts fro
       const std::string saved = float_type_name(from), wanted = float_type_name(to);
       INFO(saved << " to " << wanted);
       const Words changes = {tables_in(wanted), "solver.max_iter=6"};
-      const auto resumed = run.train(with_sets({"--quiet", "--resume", run / saved}, changes));
+      const auto resumed = run.train(with_changes({"--quiet", "--resume", run / saved}, changes));
       CHECK(resumed.code == (from == to ? 0 : kExitConfig));
       if (from != to)
         check_contains(resumed.err, {"solver.table_precision: expected \"" + saved + "\"",
@@ -132,11 +125,10 @@ TEST_CASE("scores are those of the tables' 16 bits, whatever predict keeps them 
   train_to_end(run, {tables_in("bf16"), "solver.max_iter=30"},
                {"--save", run / "saved", "--export", run / "exported.safetensors"});
   const auto scores = [&](const std::string& model, const Words& changes) {
-    const auto result =
-        run_program(with_sets({HLITE_PREDICT, "--threads", "2", "--model", run / model, "--config",
-                               run / "config.json", "--input", run / "eval.bin", "--out", "-"},
-                              changes));
-    INFO(result.err);
+    const auto result = run_program(
+        with_changes({HLITE_PREDICT, "--threads", "2", "--model", run / model, "--config",
+                      run / "config.json", "--input", run / "eval.bin", "--out", "-"},
+                     changes));
     REQUIRE(result.code == 0);
     return result.out;
   };
@@ -164,8 +156,7 @@ TEST_CASE("train --check counts 16 bits for an element of a table") {
   const auto check = [&](const std::string& precision) {
     Words changes = large;
     changes.push_back(tables_in(precision));
-    const auto result = run.train(with_sets({"--check"}, changes));
-    INFO(result.err);
+    const auto result = run.train(with_changes({"--check"}, changes));
     REQUIRE(result.code == 0);
     return result.out + result.err;
   };
@@ -216,7 +207,7 @@ TEST_CASE("penalties and clipping of tables in 16 bits are near those of float, 
 
 TEST_CASE("tables in 16 bits: what cannot be") {
   const SmallRun run;
-  const auto on_gpu = train_on_gpu(run, with_sets({}, {tables_in("bf16")}));
+  const auto on_gpu = train_on_gpu(run, with_changes({}, {tables_in("bf16")}));
   CHECK(on_gpu.code == kExitConfig);
   check_contains(on_gpu.err,
                  {"solver.table_precision", "expected \"fp32\" on a GPU", "found \"bf16\""});

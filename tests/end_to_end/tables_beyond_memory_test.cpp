@@ -7,6 +7,7 @@
 
 #include "tests/end_to_end/beyond_memory.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -139,11 +140,10 @@ TEST_CASE("golden runs with tables beyond memory, as little as they take") {
 TEST_CASE("tables beyond memory: auto trains in memory what fits, with the same bits") {
   const BeyondMemory run({kRules.front(), kSmallBatches});
   run.train({}, "memory");
-  const ProgramResult result = run.run({"solver.embedding_memory=auto", "solver.max_iter=200"},
-                                       {"--export", run / "auto.safetensors", "--metrics",
-                                        run / "m.jsonl", "--report", run / "r.html"});
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run.run({"solver.embedding_memory=auto", "solver.max_iter=200"},
+                  {"--export", run / "auto.safetensors", "--metrics", run / "m.jsonl", "--report",
+                   run / "r.html"})
+              .code == 0);
   CHECK((run.exported("auto") == run.exported("memory")));
   check_contains(read_text(run / "m.jsonl"),
                  {R"({"event":"tables","iterations":200,"decision":["embedding_memory \"auto\": )"
@@ -196,16 +196,11 @@ TEST_CASE("tables beyond memory: what is expected of generated click data is wha
                                  " from the disk " + data.path(), " and writes "});
     const std::string metrics = data / fmt::format("{}.jsonl", share);
     const ProgramResult run = train(gb, {"--metrics", metrics, "--report", data / "r.html"});
-    INFO(run.err);
     REQUIRE(run.code == 0);
     check_contains(run.err, {"(expected: ", "lookups found their rows in memory"});
-    std::istringstream lines(read_text(metrics));
-    nlohmann::json tables, line;
-    for (std::string text; std::getline(lines, text);) {
-      line = nlohmann::json::parse(text);
-      if (line["event"] == "tables") tables = line["layers"][0];
-      if (line["event"] == "train") CHECK(line["resident_share"].get<double>() > 0.3);
-    }
+    const auto tables = last_event(metrics, "tables")["layers"][0];
+    for (const auto& event : events_in(metrics, "train"))
+      CHECK(event["resident_share"].get<double>() > 0.3);
     INFO(tables.dump());
     const double resident = tables["resident_rows"].get<double>() / tables["rows"].get<double>();
     CHECK(resident < share * 1.05 + 0.001);

@@ -161,11 +161,8 @@ TEST_CASE("three tiers: what a run says of them", "[no-tsan]") {
     CHECK(std::stoi(lines) >= 192);  // of two batches
     CHECK(std::stoi(lines) < 300);
   }
-  const ProgramResult result =
-      run.run({least}, {"--metrics", run / "m.jsonl", "--report", run / "r.html"});
-  INFO(result.err);
-  REQUIRE(result.code == 0);
-  const nlohmann::json tables = event_of(run / "m.jsonl", "tables")["layers"];
+  REQUIRE(run.run({least}, {"--metrics", run / "m.jsonl", "--report", run / "r.html"}).code == 0);
+  const nlohmann::json tables = last_event(run / "m.jsonl", "tables")["layers"];
   INFO(tables.dump());
   REQUIRE(tables.size() == 2);
   CHECK(tables[0]["first_tier"] == "memory of the GPU");
@@ -177,7 +174,7 @@ TEST_CASE("three tiers: what a run says of them", "[no-tsan]") {
     CHECK(tier["written_rows"].get<double>() > 1);
     CHECK(tier["resident_share"].get<double>() > 0.5);
   }
-  CHECK(event_of(run / "m.jsonl", "train")["resident_share"].get<double>() > 0.5);
+  CHECK(last_event(run / "m.jsonl", "train")["resident_share"].get<double>() > 0.5);
   check_contains(read_text(run / "r.html"), {"memory of the GPU", "memory of the host"});
   check_contains(run.run({least}, {"--estimate", "dgx_h100"}).out, {"of 345 rows", "the disk "});
 }

@@ -5,6 +5,8 @@
 #include <set>
 
 #include "tests/end_to_end/golden_run.h"
+#include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -105,14 +107,10 @@ std::map<std::string, json> reported(const GoldenRun& run, const std::string& gp
        run / "metrics.jsonl", "--set", "solver.gpu=" + gpu, "--set", "solver.eval_interval=10",
        "--set", "solver.max_iter=" + std::to_string(iterations), "--set",
        "layers.embedding.sparse_embedding_hparam.communication_type=" + type, "--traffic"});
-  INFO(result.err);
   REQUIRE(result.code == 0);
-  CHECK(result.out.find("plain model-parallel instead") != std::string::npos);
+  check_contains(result.out, {"plain model-parallel instead"});
   std::map<std::string, json> steps;
-  std::istringstream lines(read_text(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const json event = json::parse(line);
-    if (event["event"] != "traffic") continue;
+  for (const json& event : events_in(run / "metrics.jsonl", "traffic")) {
     CHECK(event["iterations"] == iterations);
     for (const json& step : event["steps"]) steps[step["step"]] = step;
     steps["plain"] = event["plain"];

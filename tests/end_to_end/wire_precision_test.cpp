@@ -1,5 +1,6 @@
 // Rows and gradients between ranks in 16 bits: `wire_precision`.
 #include "tests/end_to_end/golden_on_gpus.h"
+#include "tests/support/metrics_events.h"
 
 namespace hlite::test {
 namespace {
@@ -8,17 +9,13 @@ const std::string kNarrow = "solver.wire_precision=bf16";
 
 // Bytes between nodes that the run reports, by step, and of a plain embedding.
 std::map<std::string, double> bytes_between(const GoldenRun& run, const Words& changes) {
-  const auto result = run_program(Words{HLITE_TRAIN, "--config", run / "config.json", "--quiet",
-                                        "--threads", "2", "--metrics", run / "metrics.jsonl"} +
-                                  changes_of({"solver.max_iter=8", "solver.eval_interval=0"}) +
-                                  changes_of(changes));
-  INFO(result.err);
-  REQUIRE(result.code == 0);
+  REQUIRE(run_program(Words{HLITE_TRAIN, "--config", run / "config.json", "--quiet", "--threads",
+                            "2", "--metrics", run / "metrics.jsonl"} +
+                      changes_of({"solver.max_iter=8", "solver.eval_interval=0"}) +
+                      changes_of(changes))
+              .code == 0);
   std::map<std::string, double> bytes;
-  std::istringstream lines(read_text(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto event = nlohmann::json::parse(line);
-    if (event["event"] != "traffic") continue;
+  for (const auto& event : events_in(run / "metrics.jsonl", "traffic")) {
     for (const auto& step : event["steps"]) bytes[step["step"]] = step["inter_bytes"];
     bytes["plain"] = event["plain"]["inter_bytes"];
   }
@@ -82,12 +79,8 @@ TEST_CASE("the reported loss does not depend on the wire precision of gradients"
                     "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
                     R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
                     R"("slot_size_array":[1000,50,3,20000,7,500,11,4],"sharding":"replicate"})"}));
-    INFO(result.err);
     REQUIRE(result.code == 0);
-    std::istringstream lines(read_text(run / "m.jsonl"));
-    for (std::string line; std::getline(lines, line);)
-      if (const auto event = nlohmann::json::parse(line); event["event"] == "train")
-        losses.push_back(event["loss"]);
+    for (const auto& event : events_in(run / "m.jsonl", "train")) losses.push_back(event["loss"]);
   }
   REQUIRE(losses.size() == 2);
   CHECK(losses[0] == losses[1]);

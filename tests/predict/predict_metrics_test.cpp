@@ -11,6 +11,7 @@
 #include "tests/support/all_metrics.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/metrics_events.h"
 #include "tests/support/program.h"
 
 namespace hlite {
@@ -26,11 +27,7 @@ using test::SmallRun;
 
 // Returns the metrics of the last evaluation of a training run.
 nlohmann::json last_evaluation(const SmallRun& run) {
-  std::istringstream lines(test::read_text(run / "metrics.jsonl"));
-  nlohmann::json last;
-  for (std::string line; std::getline(lines, line);)
-    if (const auto event = nlohmann::json::parse(line); event["event"] == "eval") last = event;
-  return last;
+  return test::last_event(run / "metrics.jsonl", "eval");
 }
 
 const std::vector<std::string>& on_two_ranks() {
@@ -53,7 +50,6 @@ std::vector<double> scores_of_model(const SmallRun& run, ProgramResult& printed,
   std::vector<std::string> options = {"--model", "ck", "--input", "eval.bin", "--out", "-"};
   for (const std::string& change : changes) options.insert(options.end(), {"--set", change});
   printed = predict(run, options);
-  INFO(printed.err);
   REQUIRE(printed.code == 0);
   std::vector<double> scores = scores_in(printed.out);
   REQUIRE(scores.size() == 333);
@@ -63,9 +59,7 @@ std::vector<double> scores_of_model(const SmallRun& run, ProgramResult& printed,
 TEST_CASE("scores of a model that saw a share of the negatives are right for all of them") {
   constexpr double kShare = 0.2;
   const SmallRun run;
-  const ProgramResult trained = train_changed(run, {"layers.data.negative_share=0.2"});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  REQUIRE(train_changed(run, {"layers.data.negative_share=0.2"}).code == 0);
   ProgramResult printed, plain;
   const std::vector<double> scores = scores_of_model(run, printed);
   const std::vector<double> learnt = scores_of_model(run, plain, {"layers.data.negative_share=1"});
@@ -94,9 +88,7 @@ TEST_CASE("scores of a model that saw a share of the negatives are right for all
 
 TEST_CASE("predict says the further metrics of the model's config, which are the evaluation's") {
   const SmallRun run;
-  const ProgramResult trained = train_changed(run, test::with_all_metrics());
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  REQUIRE(train_changed(run, test::with_all_metrics()).code == 0);
   ProgramResult printed;
   scores_of_model(run, printed);
   const nlohmann::json evaluation = last_evaluation(run);
@@ -114,9 +106,7 @@ TEST_CASE(
     "a base score multiplies the odds of scores, and a scale the values, in evaluations too") {
   const SmallRun run;
   const std::string records = test::read_text(run / "eval.bin");
-  const ProgramResult trained = train_changed(run, {"layers.loss.base_score=0.2"});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  REQUIRE(train_changed(run, {"layers.loss.base_score=0.2"}).code == 0);
   ProgramResult printed, plain;
   std::vector<double> scores = scores_of_model(run, printed);
   std::vector<double> without = scores_of_model(run, plain, {"layers.loss.base_score=0.5"});
@@ -128,10 +118,9 @@ TEST_CASE(
   CHECK(number_after(printed.err, "log loss ") == Approx(loss).margin(2e-6));
   CHECK(last_evaluation(run)["loss"].get<double>() == Approx(loss).margin(2e-6));
 
-  const ProgramResult values = train_changed(
-      run, {"layers.loss.type=MSELoss", "layers.loss.base_score=-7", "layers.loss.score_scale=2"});
-  INFO(values.err);
-  REQUIRE(values.code == 0);
+  REQUIRE(train_changed(run, {"layers.loss.type=MSELoss", "layers.loss.base_score=-7",
+                              "layers.loss.score_scale=2"})
+              .code == 0);
   scores = scores_of_model(run, printed);
   without = scores_of_model(run, plain, {"layers.loss.base_score=", "layers.loss.score_scale="});
   double squares = 0;
@@ -160,7 +149,6 @@ TEST_CASE("a model with MSELoss scores values, and evaluations say their error")
   CHECK(refused.code == 3);
   check_contains(refused.err, {"train.bin: sample ", "label 0: expected a value in [0, 1]"});
   const ProgramResult trained = train_changed(run, {type, "layers.data.label.real=true"});
-  INFO(trained.err);
   REQUIRE(trained.code == 0);
   ProgramResult printed;
   const std::vector<double> values = scores_of_model(run, printed);
@@ -198,9 +186,7 @@ TEST_CASE("metrics of weighted samples are weighted, on any ranks and in predict
   std::vector<double> weights;
   test::write_text(run / "train.bin", weighted(test::read_text(run / "train.bin"), nullptr));
   test::write_text(run / "eval.bin", weighted(labels, &weights));
-  const ProgramResult trained = train_changed(run, {"layers.data.label.sample_weight=true"});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  REQUIRE(train_changed(run, {"layers.data.label.sample_weight=true"}).code == 0);
   ProgramResult printed;
   const std::vector<double> scores = scores_of_model(run, printed);
   double loss = 0, all = 0, won = 0, pairs = 0;

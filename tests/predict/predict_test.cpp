@@ -62,14 +62,11 @@ TEST_CASE("an evaluation exports the scores that predict gives") {
     std::string text = test::small_config();
     text.replace(text.find(what), std::string_view(what).size(), by);
     test::write_text(run / "config.json", text);
-    const ProgramResult trained =
-        run.train({"--save", run / "ck", "--set", test::gpu(ranks), "--set",
-                   "solver.export_predictions_prefix=" + (run / "of_")});
-    INFO(trained.err);
-    REQUIRE(trained.code == 0);
+    REQUIRE(run.train({"--save", run / "ck", "--set", test::gpu(ranks), "--set",
+                       "solver.export_predictions_prefix=" + (run / "of_")})
+                .code == 0);
     const ProgramResult printed =
         predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
-    INFO(printed.err);
     REQUIRE(printed.code == 0);
     std::vector<float> scores;
     for (const double score : scores_in(printed.out)) scores.push_back(static_cast<float>(score));
@@ -98,26 +95,18 @@ TEST_CASE("the last evaluation is of the model as it is saved and read") {
           with(forgetful, {"solver.auc_threshold=0.5", "solver.max_iter=300"})}) {
       CAPTURE(on_gpu, fmt::format("{}", fmt::join(changes, " ")));
       const SmallRun run;
-      std::vector<std::string> command = {"--save",
-                                          run / "ck",
-                                          "--quiet",
-                                          "--threads",
-                                          "2",
-                                          "--device",
-                                          on_gpu ? "cuda" : "cpu",
-                                          "--set",
-                                          "solver.export_predictions_prefix=" + (run / "of_")};
-      for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
+      const std::vector<std::string> command = test::with_changes(
+          {"--save", run / "ck", "--quiet", "--threads", "2", "--device", on_gpu ? "cuda" : "cpu",
+           "--set", "solver.export_predictions_prefix=" + (run / "of_")},
+          changes);
       setenv("HLITE_CUDA_LIBRARY", HLITE_EMULATED_PLUGIN, 1);
       setenv("HLITE_EMULATED_DEVICES", "2", 1);
       const ProgramResult trained = run_program(run.command(command), run.path());
       unsetenv("HLITE_EMULATED_DEVICES");
       unsetenv("HLITE_CUDA_LIBRARY");
-      INFO(trained.err);
       REQUIRE(trained.code == 0);
       const ProgramResult printed =
           predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
-      INFO(printed.err);
       REQUIRE(printed.code == 0);
       std::istringstream lines(test::read_text(run / "of_prediction"));
       for (const double score : scores_in(printed.out)) {
@@ -135,7 +124,6 @@ TEST_CASE("scores are those of the last evaluation, from a checkpoint or exporte
   REQUIRE(trained.code == 0);
   const ProgramResult printed =
       predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
-  INFO(printed.err);
   REQUIRE(printed.code == 0);
   const std::vector<double> scores = scores_in(printed.out);
   REQUIRE(scores.size() == 333);
@@ -168,14 +156,12 @@ TEST_CASE("hash tables of any number of ranks are read by one, with the rows of 
                  "--set", std::string("solver.max_iter=") + iterations, "--set",
                  "layers.emb.sparse_embedding_hparam={\"embedding_vec_size\":4," + size + "}"});
     const ProgramResult trained = run.train(more);
-    INFO(trained.err);
     REQUIRE(trained.code == 0);
     return number_after(trained.err + trained.out, "AUC ");
   };
   const auto auc = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--input", "eval.bin", "--out", "-"});
     const ProgramResult result = predict(run, more);
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return number_after(result.err, "AUC ");
   };
@@ -218,7 +204,6 @@ TEST_CASE("tables that slots share give their sizes to a config that names a man
               0);
     const ProgramResult result = predict(run, {"--model", "w.safetensors", "--config",
                                                "config.json", "--input", "eval.bin", "--out", "-"});
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return result.out;
   };

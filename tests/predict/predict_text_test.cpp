@@ -30,18 +30,16 @@ class TextRun {
     test::write_text(run_ / "a.csv", table(600, 1, true));
     test::write_text(run_ / "b.csv", table(301, 2, true));
     test::write_text(run_ / "bare.csv", table(301, 2, false));
-    const auto prepared = test::run_program({HLITE_CSV_PREP, "--schema", "schema.json", "--train",
-                                             "a.csv", "--val", "b.csv", "--out", "data"},
-                                            run_.path());
-    INFO(prepared.err);
-    REQUIRE(prepared.code == 0);
-    const ProgramResult trained = run_.train(
-        {"--save", run_ / "ck", "--set", "layers.data.source=data/train.bin", "--set",
-         "layers.data.eval_source=data/val.bin", "--set", "layers.data.float_label_dense=true",
-         "--set", "layers.emb.sparse_embedding_hparam.slot_size_array=data/manifest.json", "--set",
-         "solver.max_iter=60"});
-    INFO(trained.err);
-    REQUIRE(trained.code == 0);
+    REQUIRE(test::run_program({HLITE_CSV_PREP, "--schema", "schema.json", "--train", "a.csv",
+                               "--val", "b.csv", "--out", "data"},
+                              run_.path())
+                .code == 0);
+    REQUIRE(run_.train({"--save", run_ / "ck", "--set", "layers.data.source=data/train.bin",
+                        "--set", "layers.data.eval_source=data/val.bin", "--set",
+                        "layers.data.float_label_dense=true", "--set",
+                        "layers.emb.sparse_embedding_hparam.slot_size_array=data/manifest.json",
+                        "--set", "solver.max_iter=60"})
+                .code == 0);
   }
   [[nodiscard]] const SmallRun& run() const { return run_; }
 
@@ -70,7 +68,6 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
                                     "layers.emb.sparse_embedding_hparam.slot_size_array=data/"
                                     "manifest.json",
                                     "--input", "data/val.bin", "--out", "-"});
-  INFO(binary.err);
   REQUIRE(binary.code == 0);
   const std::vector<double> scores = scores_in(binary.out);
   REQUIRE(scores.size() == 301);
@@ -78,7 +75,6 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   for (const char* batch : {"64", "8192"}) {
     const auto lines = predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv",
                                      "--out", "-", "--batch", batch});
-    INFO(lines.err);
     REQUIRE(lines.code == 0);
     check_close(scores_in(lines.out), scores);
     CHECK(number_after(lines.err, "AUC ") == number_after(binary.err, "AUC "));
@@ -86,7 +82,6 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   // A checkpoint is enough: sizes that the config took from a manifest are those of its tables.
   std::filesystem::rename(run / "data/manifest.json", run / "data/gone.json");
   const auto alone = predict(run, {"--model", "ck", "--input", "data/val.bin", "--out", "-"});
-  INFO(alone.err);
   REQUIRE(alone.code == 0);
   check_close(scores_in(alone.out), scores);
   std::filesystem::rename(run / "data/gone.json", run / "data/manifest.json");
@@ -132,7 +127,6 @@ TEST_CASE("a checkpoint that has the preparation in it scores text and records a
        "--set", "layers.data.float_label_dense=true", "--set",
        "layers.emb.sparse_embedding_hparam.slot_size_array=data/manifest.json", "--set",
        "solver.max_iter=60"});
-  INFO(trained.err);
   REQUIRE(trained.code == 0);
   const auto by_folder =
       predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv", "--out", "-"});
@@ -153,8 +147,7 @@ TEST_CASE("a checkpoint that has the preparation in it scores text and records a
                         run.path());
   CHECK(pipe.code == 0);  // also the writer's
   CHECK(pipe.out == by_folder.out);
-  const auto without = predict(run, {"--model", "ck", "--input", "b.csv", "--out", "-"});
-  CHECK(without.code == 3);
+  CHECK(predict(run, {"--model", "ck", "--input", "b.csv", "--out", "-"}).code == 3);
 }
 
 }  // namespace

@@ -72,7 +72,6 @@ class SharedText {
     more.insert(more.begin(), {HLITE_CSV_PREP, "--schema", "schema.json", "--train", "a.csv",
                                "--val", "b.csv", "--out", "data"});
     const ProgramResult prepared = run_program(more, run_.path());
-    INFO(prepared.err);
     REQUIRE(prepared.code == 0);
     check_contains(prepared.out, {"2 tables", "\"slot_tables\": [0,1,0]"});
   }
@@ -111,13 +110,11 @@ TEST_CASE("columns of one vocabulary train one table, and text is scored as its 
   const SmallRun& run = text.run();
   const ProgramResult trained = text.train(text.config("data", kManifestSizes, "[0, 1, 0]"),
                                            {"--save", run / "ck", "--with-preparation"});
-  INFO(trained.err);
   REQUIRE(trained.code == 0);
   CHECK(trained.err.find("share a vocabulary") == std::string::npos);
   const auto scores = [&](std::vector<std::string> more) {
     more.insert(more.end(), {"--out", "-"});
     const ProgramResult result = predict(run, more);
-    INFO(result.err);
     REQUIRE(result.code == 0);
     CHECK(scores_in(result.out).size() == 200);
     return result.out;
@@ -133,7 +130,6 @@ TEST_CASE("columns of one vocabulary train one table, and text is scored as its 
   const std::string sizes = fmt::format("[{}, {}, {}]", rows[0], rows[1], rows[0]);
   const ProgramResult by_hand =
       text.train(text.config("hand", sizes, "[0, 1, 0]"), {"--save", run / "by_hand"});
-  INFO(by_hand.err);
   REQUIRE(by_hand.code == 0);
   CHECK((everything(run / "ck") == everything(run / "by_hand")));
   CHECK(scores({"--model", "by_hand", "--input", "hand/val.bin"}) == of_text);
@@ -175,12 +171,9 @@ TEST_CASE("lists of keys of a shared table are scored alike from text, records a
   config = std::regex_replace(config, std::regex("\"async_param\": \\{"),
                               "\"async_param\": {\"multi_hot_reader\": true, "
                               "\"is_dense_float\": true, ");
-  const ProgramResult trained = text.train(config, {"--save", run / "ck"});
-  INFO(trained.err);
-  REQUIRE(trained.code == 0);
+  REQUIRE(text.train(config, {"--save", run / "ck"}).code == 0);
   const auto with = [&](std::vector<std::string> command) {
     const ProgramResult result = run_program(command, run.path());
-    INFO(result.err);
     REQUIRE(result.code == 0);
     return result.out;
   };
