@@ -84,123 +84,117 @@ TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same sco
   const SmallRun run;
   const std::string text = test::small_config(), width = R"("num_output": 4)";
   const size_t begin = text.find(R"({"name": "t1")"), end = text.find(R"({"name": "loss")");
-  train_changed(run, {
-    {width, width + R"(, "use_bias": false)"}, {text.substr(begin, end - begin),
+  train_changed(run, {{width, width + R"(, "use_bias": false)"},
+                      {text.substr(begin, end - begin),
                        R"({"name": "t", "type": "MLP", "bottom": "drop", "top": "z", "mlp_param":
       {"num_outputs": [16, 6, 3], "activations": ["Relu", "Gelu", "None"], "biases": [true, false, true]}},
      {"name": "g", "type": "GELU", "bottom": "z", "top": "g"}, {"name": "s", "type": "SiLU", "bottom": "g", "top": "s"},
      {"name": "u", "type": "InnerProduct", "bottom": "s", "top": "z1", "fc_param": {"num_output": 1}},)"},
-                      {
-       R"(["z", "label"])", R"(["z1", "label"])"
-     }
-     });
-     OnnxModel{run}.check_scores(333);
-    }
+                      {R"(["z", "label"])", R"(["z1", "label"])"}});
+  OnnxModel{run}.check_scores(333);
+}
 
-    TEST_CASE(
-        "values, and scores with a base or corrected for dropped negatives, are the same in ONNX") {
-      const char* const loss = R"("type": "BinaryCrossEntropyLoss")";
-      for (const auto& [what, by] :
-           {std::pair(loss, R"("type": "MSELoss")"),
-            std::pair(loss, R"("type": "MSELoss", "base_score": 0.25, "score_scale": 1.5)"),
-            std::pair(loss, R"("type": "BinaryCrossEntropyLoss", "base_score": 0.03)"),
-            std::pair(R"("check": "None")", R"("check": "None", "negative_share": 0.125)")}) {
-        INFO(by);
+TEST_CASE(
+    "values, and scores with a base or corrected for dropped negatives, are the same in ONNX") {
+  const char* const loss = R"("type": "BinaryCrossEntropyLoss")";
+  for (const auto& [what, by] :
+       {std::pair(loss, R"("type": "MSELoss")"),
+        std::pair(loss, R"("type": "MSELoss", "base_score": 0.25, "score_scale": 1.5)"),
+        std::pair(loss, R"("type": "BinaryCrossEntropyLoss", "base_score": 0.03)"),
+        std::pair(R"("check": "None")", R"("check": "None", "negative_share": 0.125)")}) {
+    INFO(by);
+    const SmallRun run;
+    train_changed(run, {{what, by}});
+    OnnxModel{run}.check_scores(333);
+  }
+}
+
+TEST_CASE("a model whose slots share a table, written as ONNX, gives the same scores") {
+  const SmallRun run;
+  train_changed(run, {{R"("slot_size_array": [40, 5, 300])",
+                       R"("slot_size_array": [300, 5, 300], "slot_tables": [0, 1, 0])"}});
+  const OnnxModel model{run};
+  model.check_scores(333);
+  REQUIRE(model.with_model({HLITE_PYTHON_ONNX, kExport, "--split", "--out", "split"}).code == 0);
+  CHECK(std::filesystem::exists(run / "split/emb.table_1.npy"));
+  CHECK(!std::filesystem::exists(run / "split/emb.table_2.npy"));
+  // HugeCTR has no such tables.
+  const ProgramResult refused =
+      model.with_model({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/hugectr_model.py", "to"},
+                       {"--prefix", "out/m", "--iteration", "3"});
+  CHECK(refused.code == 2);
+  check_contains(refused.err, {"embedding emb", "expected a table for each slot", "[0, 1, 0]"});
+}
+
+// Records whose keys are these, the other numbers those of the run's first samples.
+static std::string with_keys(const SmallRun& run, const std::vector<std::vector<int32_t>>& keys) {
+  std::string records;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    records += test::read_text(run / "eval.bin").substr(24 * i, 12);
+    records.append(reinterpret_cast<const char*>(keys[i].data()), 4 * keys[i].size());
+  }
+  return records;
+}
+
+TEST_CASE("keys that are absent or outside of their tables are in ONNX what they are in predict") {
+  // The Data layer's way with them: of each the key_policy, nnz_per_slot if a sample may lack keys.
+  for (const char* const policy : {"error", "clamp", "oov"})
+    for (const bool may_lack : {false, true})
+      for (const char* const combiner : {"0", "1"}) {
+        CAPTURE(policy, may_lack, combiner);
         const SmallRun run;
-        train_changed(run, {{what, by}});
-        OnnxModel{run}.check_scores(333);
+        train_changed(
+            run,
+            {{R"("check": "None")",
+              fmt::format(R"("check": "None", "key_policy": "{}"{})", policy,
+                          std::string_view(policy) == "oov" ? R"(, "oov_key": 3)" : "")},
+             {R"("max_nnz": 1, "slot_num": 3)",
+              may_lack ? R"("nnz_per_slot": [1, 1, 1], "is_fixed_length": false, "slot_num": 3)"
+                       : R"("slot_num": 3)"},
+             {R"("combiner": 0)", fmt::format(R"("combiner": {})", combiner)},
+             {"HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot"}});
+        const OnnxModel model{run};
+        model.write();
+        const auto both_give = [&](const std::vector<std::vector<int32_t>>& keys) {
+          test::write_text(run / "keys.bin", with_keys(run, keys));
+          const ProgramResult ours = model.predict("keys.bin"),
+                              theirs = model.predict_by_onnx("keys.bin");
+          INFO(ours.err << theirs.err);
+          REQUIRE((ours.code == 0) == (theirs.code == 0));
+          if (ours.code == 0) check_close(scores_in(theirs.out), scores_in(ours.out));
+          return ours.code == 0;
+        };
+        const bool replaces = std::string_view(policy) != "error";
+        CHECK(both_give({{0, 4, 299}, {39, 0, 7}}));
+        CHECK(both_give({{0, -1, 299}, {-1, 0, 7}}) == (may_lack || replaces));
+        CHECK(both_give({{0, -5, 299}}) == replaces);
+        CHECK(both_give({{40, 0, 299}}) == replaces);
+        CHECK(both_give({{0, 0, std::numeric_limits<int32_t>::min()}}) == replaces);
       }
-    }
+}
 
-    TEST_CASE("a model whose slots share a table, written as ONNX, gives the same scores") {
-      const SmallRun run;
-      train_changed(run, {{R"("slot_size_array": [40, 5, 300])",
-                           R"("slot_size_array": [300, 5, 300], "slot_tables": [0, 1, 0])"}});
-      const OnnxModel model{run};
-      model.check_scores(333);
-      REQUIRE(model.with_model({HLITE_PYTHON_ONNX, kExport, "--split", "--out", "split"}).code ==
-              0);
-      CHECK(std::filesystem::exists(run / "split/emb.table_1.npy"));
-      CHECK(!std::filesystem::exists(run / "split/emb.table_2.npy"));
-      // HugeCTR has no such tables.
-      const ProgramResult refused =
-          model.with_model({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/hugectr_model.py", "to"},
-                           {"--prefix", "out/m", "--iteration", "3"});
-      CHECK(refused.code == 2);
-      check_contains(refused.err, {"embedding emb", "expected a table for each slot", "[0, 1, 0]"});
-    }
-
-    // Records whose keys are these, the other numbers those of the run's first samples.
-    static std::string with_keys(const SmallRun& run,
-                                 const std::vector<std::vector<int32_t>>& keys) {
-      std::string records;
-      for (size_t i = 0; i < keys.size(); ++i) {
-        records += test::read_text(run / "eval.bin").substr(24 * i, 12);
-        records.append(reinterpret_cast<const char*>(keys[i].data()), 4 * keys[i].size());
-      }
-      return records;
-    }
-
-    TEST_CASE(
-        "keys that are absent or outside of their tables are in ONNX what they are in predict") {
-      // The Data layer's way with them: of each the key_policy, nnz_per_slot if a sample may lack keys.
-      for (const char* const policy : {"error", "clamp", "oov"})
-        for (const bool may_lack : {false, true})
-          for (const char* const combiner : {"0", "1"}) {
-            CAPTURE(policy, may_lack, combiner);
-            const SmallRun run;
-            train_changed(
-                run,
-                {{R"("check": "None")",
-                  fmt::format(R"("check": "None", "key_policy": "{}"{})", policy,
-                              std::string_view(policy) == "oov" ? R"(, "oov_key": 3)" : "")},
-                 {R"("max_nnz": 1, "slot_num": 3)",
-                  may_lack ? R"("nnz_per_slot": [1, 1, 1], "is_fixed_length": false, "slot_num": 3)"
-                           : R"("slot_num": 3)"},
-                 {R"("combiner": 0)", fmt::format(R"("combiner": {})", combiner)},
-                 {"HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot"}});
-            const OnnxModel model{run};
-            model.write();
-            const auto both_give = [&](const std::vector<std::vector<int32_t>>& keys) {
-              test::write_text(run / "keys.bin", with_keys(run, keys));
-              const ProgramResult ours = model.predict("keys.bin"),
-                                  theirs = model.predict_by_onnx("keys.bin");
-              INFO(ours.err << theirs.err);
-              REQUIRE((ours.code == 0) == (theirs.code == 0));
-              if (ours.code == 0) check_close(scores_in(theirs.out), scores_in(ours.out));
-              return ours.code == 0;
-            };
-            const bool replaces = std::string_view(policy) != "error";
-            CHECK(both_give({{0, 4, 299}, {39, 0, 7}}));
-            CHECK(both_give({{0, -1, 299}, {-1, 0, 7}}) == (may_lack || replaces));
-            CHECK(both_give({{0, -5, 299}}) == replaces);
-            CHECK(both_give({{40, 0, 299}}) == replaces);
-            CHECK(both_give({{0, 0, std::numeric_limits<int32_t>::min()}}) == replaces);
-          }
-    }
-
-    TEST_CASE("what cannot be written as ONNX is an error that says why") {
-      const SmallRun run;
-      REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
-      const auto rejection = [&](std::vector<std::string> arguments) {
-        arguments.insert(arguments.begin(), {HLITE_PYTHON_ONNX, kExport, "--out", "m.onnx"});
-        const ProgramResult result = test::run_program(arguments, run.path());
-        CHECK(result.code == 2);
-        CHECK(!std::filesystem::exists(run / "m.onnx"));
-        CHECK(result.err.find("Traceback") == std::string::npos);
-        return result.err;
-      };
-      check_contains(rejection({"--model", "none"}), {"none: expected a checkpoint"});
-      check_contains(rejection({"--model", "eval.bin"}), {"--config", "eval.bin"});
-      check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
-                     {"eval.bin", "safetensors"});
-      check_contains(rejection({"--model", run.path()}), {"manifest.json"});
-      test::write_text(run / "other.json",
-                       std::regex_replace(test::read_text(run / "config.json"),
-                                          std::regex("\"num_output\": 16"), "\"num_output\": 17"));
-      check_contains(rejection({"--model", "ck", "--config", "other.json"}),
-                     {"t1.weight", "expected [11, 17]", "found [11, 16]"});
-    }
+TEST_CASE("what cannot be written as ONNX is an error that says why") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
+  const auto rejection = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {HLITE_PYTHON_ONNX, kExport, "--out", "m.onnx"});
+    const ProgramResult result = test::run_program(arguments, run.path());
+    CHECK(result.code == 2);
+    CHECK(!std::filesystem::exists(run / "m.onnx"));
+    CHECK(result.err.find("Traceback") == std::string::npos);
+    return result.err;
+  };
+  check_contains(rejection({"--model", "none"}), {"none: expected a checkpoint"});
+  check_contains(rejection({"--model", "eval.bin"}), {"--config", "eval.bin"});
+  check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
+                 {"eval.bin", "safetensors"});
+  check_contains(rejection({"--model", run.path()}), {"manifest.json"});
+  test::write_text(run / "other.json",
+                   std::regex_replace(test::read_text(run / "config.json"),
+                                      std::regex("\"num_output\": 16"), "\"num_output\": 17"));
+  check_contains(rejection({"--model", "ck", "--config", "other.json"}),
+                 {"t1.weight", "expected [11, 17]", "found [11, 16]"});
+}
 
 }  // namespace
 }  // namespace hlite
