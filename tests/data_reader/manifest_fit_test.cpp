@@ -169,5 +169,18 @@ TEST_CASE("a file that no manifest names fits any config") {
   CHECK(manifest_without("/none/left.bin").empty());
 }
 
+TEST_CASE("a history of the data is one in the config, and the other way round") {
+  FitFixture f;
+  f.entry.manifest.histories = {{"clicks", 1, 2}};
+  CHECK(f.fault() == "histories");
+  check_contains(f.message(), {"expected histories in the slots 1 to 2",
+                               "found no history in the config", "max_len"});
+  f.entry.manifest.histories.clear();
+  f.raw.data.sparse[0].max_len = 1;
+  CHECK(f.fault() == "histories");
+  f.entry.manifest.histories = {{"clicks", 0, 3}};
+  CHECK(f.fault() != "histories");
+}
+
 }  // namespace
 }  // namespace hlite::data
