@@ -28,7 +28,8 @@ int64_t elements_of(const TensorSpec& spec, const std::vector<int64_t>& shape, i
                     const std::string& place) {
   bool fits = shape.size() == spec.shape.size();
   for (size_t i = 0; fits && i < shape.size(); ++i)
-    fits = spec.shape[i] < 0 || shape[i] == spec.shape[i];
+    fits = spec.shape[i] < 0 || shape[i] == spec.shape[i] ||
+           (i == 1 && shape[i] >= 0 && shape[i] == spec.other_columns);
   if (!fits)
     refuse("{}: expected shape [{}], found [{}]", place, fmt::join(spec.shape, ","),
            fmt::join(shape, ","));

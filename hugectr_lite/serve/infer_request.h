@@ -37,8 +37,13 @@ struct TensorSpec {
   std::string name;
   DataType type;                    // as metadata has it
   std::vector<DataType> also = {};  // further types that requests may have
-  std::vector<int64_t> shape;       // -1: the number of samples
+  std::vector<int64_t> shape;       // -1: any size, first the number of samples
   std::vector<int64_t> rows = {};   // of keys: the rows of each column's table
+  // Of a history [samples, slots, keys], which may come by itself: its first key column and the
+  // most keys that a slot keeps.
+  int64_t first_column = 0, max_len = 0;
+  // Of keys: the columns of a request in which histories come by themselves; -1: there are none.
+  int64_t other_columns = -1;
 };
 
 // Which weights are served: after so many iterations, and the checksum of their file.

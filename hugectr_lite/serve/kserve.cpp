@@ -150,7 +150,8 @@ int64_t most_values(const ModelDescription& model) {
   int64_t of_sample = 0;
   for (const TensorSpec& spec : model.inputs) {
     int64_t width = 1;
-    for (size_t i = 1; i < spec.shape.size(); ++i) width *= spec.shape[i];
+    for (size_t i = 1; i < spec.shape.size(); ++i)
+      width *= spec.shape[i] < 0 ? spec.max_len : spec.shape[i];
     of_sample += width + 1;
   }
   return kOther + model.max_samples * of_sample;
@@ -247,6 +248,7 @@ class RequestParser {
 json tensor_json(const TensorSpec& spec) {
   json tensor = {{"name", spec.name}, {"datatype", name_of(spec.type)}, {"shape", spec.shape}};
   if (!spec.rows.empty()) tensor["parameters"] = {{"rows", spec.rows}};
+  if (spec.max_len > 0) tensor["parameters"] = {{"max_len", spec.max_len}};
   return tensor;
 }
 
@@ -286,7 +288,8 @@ std::string config_json(const ModelDescription& model) {
     json input = tensor(spec);
     input["format"] = "FORMAT_NONE";
     input["allow_ragged_batch"] = false;
-    input["optional"] = takes_text;  // text, or all the others
+    // Text, or all the others; histories by themselves, or all keys in one.
+    input["optional"] = takes_text || spec.max_len > 0;
     inputs.push_back(std::move(input));
   }
   for (const TensorSpec& spec : model.outputs) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -17,6 +18,32 @@ namespace {
 constexpr size_t kRecorded = 16;           // requests that are kept
 constexpr size_t kRecordedKeys = 1 << 16;  // of each, at most
 
+// After "keys".
+void add_histories(const config::DataConfig& data, ModelDescription& description) {
+  TensorSpec keys = std::move(description.inputs.back());
+  description.inputs.pop_back();
+  std::vector<TensorSpec> histories;
+  int64_t column = 0, columns = 0;  // of all inputs before, and of these that are no histories
+  for (const config::SparseInputConfig& input : data.sparse) {
+    if (input.max_len > 0)
+      histories.push_back({.name = input.top,
+                           .type = keys.type,
+                           .also = keys.also,
+                           .shape = {-1, input.slot_num, -1},
+                           .first_column = column,
+                           .max_len = input.max_len});
+    const int64_t width = KeyLayout(input.hotness).columns;
+    column += width;
+    columns += input.max_len > 0 ? 0 : width;
+  }
+  const bool named = std::none_of(histories.begin(), histories.end(), [](const TensorSpec& h) {
+    return h.name == "keys" || h.name == "dense" || h.name == "text";
+  });
+  if (!histories.empty() && named) keys.other_columns = columns;
+  description.inputs.push_back(std::move(keys));
+  if (named) std::move(histories.begin(), histories.end(), std::back_inserter(description.inputs));
+}
+
 ModelDescription description_of(const std::string& name, const std::string& version,
                                 const Scorer& scorer) {
   ModelDescription description{.name = name, .versions = {version}};
@@ -28,6 +55,7 @@ ModelDescription description_of(const std::string& name, const std::string& vers
                                 .also = {DataType::kInt32, DataType::kUint32},
                                 .shape = {-1, scorer.key_columns()},
                                 .rows = scorer.table_rows()});
+  add_histories(scorer.data(), description);
   if (scorer.takes_text()) {
     description.inputs.push_back({.name = "text", .type = DataType::kBytes, .shape = {-1, 1}});
     const prep::ExampleLine example = scorer.example();

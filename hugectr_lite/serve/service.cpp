@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "data_reader/history_check.h"
 #include "hugectr_lite/core/log.h"
 
 namespace hlite::serve {
@@ -42,6 +43,71 @@ InputTensor* find_input(InferRequest& request, std::string_view name) {
   return input == request.inputs.end() ? nullptr : &*input;
 }
 
+bool has_histories(const InferRequest& request) {
+  return std::any_of(request.inputs.begin(), request.inputs.end(),
+                     [](const InputTensor& input) { return input.spec->max_len > 0; });
+}
+
+// All key columns, which came in one tensor.
+std::vector<int64_t> keys_alone(InferRequest& request, int64_t columns) {
+  InputTensor& keys = *find_input(request, "keys");
+  if (keys.shape[1] != columns)
+    refuse("input \"keys\": expected shape [-1,{}], or the histories by themselves, found [{}]",
+           columns, fmt::join(keys.shape, ","));
+  return std::move(keys.integers);
+}
+
+// Writes the last keys of a list, which ends at its first -1, to max_len columns. Returns how many
+// the list has; -1: a key comes after its end.
+int64_t put_latest(std::span<const int64_t> list, int64_t max_len, int64_t* to) {
+  const auto end = std::find(list.begin(), list.end(), -1);
+  if (std::any_of(end, list.end(), [](int64_t key) { return key != -1; })) return -1;
+  const int64_t n = std::min<int64_t>(end - list.begin(), max_len);
+  std::fill(std::copy(end - n, end, to), to + max_len, -1);
+  return end - list.begin();
+}
+
+// All key columns, of which those of histories came in tensors of their own.
+std::vector<int64_t> put_together(InferRequest& request, const ModelDescription& model,
+                                  int64_t samples, int64_t columns) {
+  std::vector<int64_t> all(static_cast<size_t>(samples * columns));
+  std::vector<bool> taken(static_cast<size_t>(columns));
+  for (const TensorSpec& spec : model.inputs) {
+    if (spec.max_len == 0) continue;
+    const InputTensor& history = *find_input(request, spec.name);
+    const int64_t slots = spec.shape[1], length = history.shape[2];
+    std::fill_n(taken.begin() + spec.first_column, slots * spec.max_len, true);
+    const std::span<const int64_t> lists = history.integers;
+    for (int64_t i = 0; i < samples; ++i) {
+      int64_t of_first = 0;
+      for (int64_t s = 0; s < slots; ++s) {
+        const int64_t column = i * columns + spec.first_column + s * spec.max_len;
+        const int64_t found =
+            put_latest(lists.subspan(static_cast<size_t>((i * slots + s) * length),
+                                     static_cast<size_t>(length)),
+                       spec.max_len, all.data() + column);
+        if (s == 0) of_first = found;
+        if (found < 0)
+          refuse("input \"{}\": sample {}, slot {}: expected no key after an absent one (-1)",
+                 spec.name, i, s);
+        if (found != of_first)
+          refuse("input \"{}\": sample {}, {}", spec.name, i,
+                 data::HistoryCheck::uneven("slot 0", of_first, fmt::format("slot {}", s), found));
+      }
+    }
+  }
+  const InputTensor* const others = find_input(request, "keys");
+  if (others == nullptr) return all;
+  if (const auto left = std::count(taken.begin(), taken.end(), false); others->shape[1] != left)
+    refuse("input \"keys\": expected shape [-1,{}] beside histories, found [{}]", left,
+           fmt::join(others->shape, ","));
+  const int64_t* key = others->integers.data();
+  for (int64_t i = 0; i < samples; ++i)
+    for (int64_t c = 0; c < columns; ++c)
+      if (!taken[static_cast<size_t>(c)]) all[static_cast<size_t>(i * columns + c)] = *key++;
+  return all;
+}
+
 // The samples of a request: lines of text, or features and keys, which must all be there and have
 // as many rows. What these hold is moved to `recorded`.
 SampleBlock samples_of(InferRequest& request, const LoadedVersion& version,
@@ -55,9 +121,11 @@ SampleBlock samples_of(InferRequest& request, const LoadedVersion& version,
     if (samples == 0) refuse("request: expected at least 1 sample, found 0");
     return scorer.rows_of(text->texts);
   }
+  const bool apart = has_histories(request);
   for (const TensorSpec& spec : version.description.inputs) {
-    if (spec.name == "text") continue;
+    if (spec.name == "text" || (spec.max_len > 0 && !apart)) continue;
     InputTensor* const input = find_input(request, spec.name);
+    if (input == nullptr && apart && spec.other_columns == 0) continue;
     if (input == nullptr)
       refuse("request: expected input \"{}\", found none of that name", spec.name);
     if (input->shape[0] != samples) {
@@ -71,7 +139,8 @@ SampleBlock samples_of(InferRequest& request, const LoadedVersion& version,
   if (samples == 0) refuse("request: expected at least 1 sample, found 0");
   if (InputTensor* const dense = find_input(request, "dense"))
     recorded.dense = std::move(dense->floats);
-  recorded.keys = std::move(find_input(request, "keys")->integers);
+  recorded.keys = apart ? put_together(request, version.description, samples, scorer.key_columns())
+                        : keys_alone(request, scorer.key_columns());
   const Matrix<const float> features(recorded.dense.data(), samples, scorer.data().dense_dim);
   const Matrix<const int64_t> ids(recorded.keys.data(), samples, scorer.key_columns());
   return scorer.rows_of({.labels = {}, .dense = features, .keys = ids});

@@ -80,7 +80,8 @@ document.addEventListener('DOMContentLoaded', () => {
 std::string example_request(const ModelDescription& model) {
   nlohmann::ordered_json inputs = nlohmann::ordered_json::array();
   for (const TensorSpec& spec : model.inputs)
-    if (spec.type != DataType::kBytes)  // lines of text, instead of the others
+    // Lines of text come instead of the others, and keys may have the histories.
+    if (spec.type != DataType::kBytes && spec.max_len == 0)
       inputs.push_back({{"name", spec.name},
                         {"shape", {1, spec.shape[1]}},
                         {"datatype", name_of(spec.type)},
