@@ -91,10 +91,10 @@ TEST_CASE("a manifest says which slots share a table, of all of them or of a lay
   m.hotness = {1, 1, 1, 1, 1};
   m.slot_sizes = {9, 5, 9, 5, 7};
   m.slot_tables = {0, 1, 0, 1, 2};
-  CHECK(m.tables_of(0, 5) == m.slot_tables);
-  CHECK(m.tables_of(1, 3) == std::vector<int64_t>{0, 1, 0});
-  CHECK(m.tables_of(1, 2).empty());  // no two of them share
-  CHECK(m.tables_of(3, 3).empty());  // not there
+  CHECK(m.tables_of(std::vector<int64_t>{0, 1, 2, 3, 4}) == m.slot_tables);
+  CHECK(m.tables_of(std::vector<int64_t>{1, 2, 3}) == std::vector<int64_t>{0, 1, 0});
+  CHECK(m.tables_of(std::vector<int64_t>{1, 2}).empty());     // no two of them share
+  CHECK(m.tables_of(std::vector<int64_t>{3, 4, 5}).empty());  // not there
   check_contains(m.summary(), {"3 tables, 21 rows in all: 9,5,9,5,7", "[0,1,0,1,2]"});
   const std::string path = folder / "manifest.json";
   test::write_text(path, m.to_json());
