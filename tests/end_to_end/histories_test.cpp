@@ -116,7 +116,8 @@ const std::string kHistoryAdam =
 TEST_CASE("a history has the bits of a slot for each position, in all embedding types") {
   for (const char* type : kHistoryTypes)
     for (const char* ranks : {"[0]", "[[0,1,2]]"}) {
-      const Words arguments = changes_of({gpu(ranks), kHistoryAdam, "solver.batchsize=48"});
+      const Words arguments =
+          changes_of({gpu(ranks), kHistoryAdam, "solver.batchsize=48", "solver.batchsize_eval=48"});
       CHECK(trained_on_histories(type, false, arguments) ==
             trained_on_histories(type, true, arguments));
     }
@@ -124,7 +125,7 @@ TEST_CASE("a history has the bits of a slot for each position, in all embedding 
 
 TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond memory",
           "[slow][release-only]") {
-  const Words base = {kHistoryAdam, "solver.batchsize=48"};
+  const Words base = {kHistoryAdam, "solver.batchsize=48", "solver.batchsize_eval=48"};
   for (const char* type : kHistoryTypes)
     for (const char* ranks : {"[0]", "[[0,1]]"}) {
       Words words = base;
@@ -141,15 +142,27 @@ TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond
   }
   const TemporaryDirectory disk;
   const Words memory =
-      base + Words{fmt::format(R"(solver.embedding_memory={{"host_gb":0.000004,"disk":"{}"}})",
-                               disk.path())};
+      base +
+      Words{fmt::format(R"(solver.embedding_memory={{"host_gb":0.03,"disk":"{}"}})", disk.path())};
   CHECK(trained_on_histories(kHistoryTypes[0], false, changes_of(memory)) ==
-        trained_on_histories(kHistoryTypes[0], true, changes_of(base)));
+        trained_on_histories(kHistoryTypes[0], true, changes_of(memory)));
 }
 
 namespace {
 constexpr const char* kHistoryRuns[] = {"din", "din/config_norm.json", "bst",
                                         "gru", "gru/config_raw.json",  "ple"};
+
+// The changes that put a run on ranks of several nodes.
+Words on_nodes(const std::string& name, const std::string& ranks, Words more = {}) {
+  const GoldenRun run(name.substr(0, name.find('/')));
+  const Json config = Json::parse(read_text(run / "config.json"));
+  for (const Json& layer : config["layers"])
+    if (layer.contains("/sparse_embedding_hparam/communication_type"_json_pointer))
+      more.push_back("layers." + layer["name"].get<std::string>() +
+                     ".sparse_embedding_hparam.communication_type=IB_NVLink");
+  more.push_back(gpu(ranks));
+  return more;
+}
 }  // namespace
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on one rank", "[no-tsan]") {
@@ -161,15 +174,17 @@ TEST_CASE("golden runs of histories and of two tasks are reproduced on several r
           "[no-tsan][slow][release-only]") {
   for (const char* name : kHistoryRuns) {
     for (const char* ranks : {"[[0,1]]", "[[0,1,2,3]]"}) check_run(name, 2, {gpu(ranks)});
-    check_run(name, 1, {gpu("[[0],[1]]")}, 2);
+    check_run(name, 1, on_nodes(name, "[[0],[1]]"), 2);
   }
 }
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on GPUs",
           "[no-tsan][slow][release-only]") {
-  for (const char* name : kHistoryRuns)
-    for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"})
+  for (const char* name : kHistoryRuns) {
+    for (const char* ranks : {"[0]", "[[0,1]]"})
       check_run(name, 1, {gpu(ranks), "solver.device=cuda"}, 0, kFourGpus);
+    check_run(name, 1, on_nodes(name, "[[0,1],[2,3]]", {"solver.device=cuda"}), 0, kFourGpus);
+  }
 }
 
 }  // namespace hlite::test

@@ -310,7 +310,8 @@ TEST_CASE("a sample's score does not depend on the batch, nor on a history's pad
     CHECK(same_values(logits(), want));
     f.train();
     const auto gradients = f.gradients();
-    f.fill_padding(NAN);
+    // The products of a GRU have padding rows too, times zeros.
+    f.fill_padding(c.type == "GRU" ? 7 : NAN);
     f.train();
     CHECK(f.gradients() == gradients);
   }

@@ -46,9 +46,13 @@ TEST_CASE("attention over a history needs a mask, and its rows are those of Q") 
            "," + kLoss;
   };
   const auto network = [&](const std::string& bottoms) {
-    return NetworkFixture(
-        around(bottoms),
-        {{"label", {1}}, {"x", history, true}, {"q", {3, 4}, true}, {"mask", {1, 3, 3}}}, 2);
+    return NetworkFixture(around(bottoms),
+                          {{"label", {1}},
+                           {"x", history, true},
+                           {"q", {3, 4}, true},
+                           {"mask", {1, 3, 3}},
+                           {"len", network::lengths_dims("len")}},
+                          2);
   };
   const auto lengths_of = [](NetworkFixture& f) {
     for (const auto& t : f.net().tensors())
