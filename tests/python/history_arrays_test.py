@@ -29,7 +29,8 @@ CONFIG = {
          "sparse": [{"top": "user", "slot_num": 1}, {"top": "history", "slot_num": 2, "max_len": T},
                     {"top": "tags", "slot_num": 1, "max_nnz": 2}]},
         *({"name": top + "_emb", "type": "DistributedSlotSparseEmbeddingHash", "bottom": top, "top": top + "_emb",
-           "sparse_embedding_hparam": {"slot_size_array": rows, "embedding_vec_size": 4, "combiner": "sum"}}
+           "sparse_embedding_hparam": {"slot_size_array": rows, "max_vocabulary_size_per_gpu": 1000,
+                                      "embedding_vec_size": 4, "combiner": "sum"}}
           for top, rows in (("user", ROWS[:1]), ("history", ROWS[1:3]), ("tags", ROWS[3:]))),
         *({"name": top + "_flat", "type": "Reshape", "bottom": top + "_emb", "top": top + "_flat", "leading_dim": 4 * n}
           for top, n in (("user", 1), ("history", 2), ("tags", 1))),
