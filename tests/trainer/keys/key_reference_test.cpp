@@ -45,7 +45,7 @@ TEST_CASE("the reference says what a key takes, and what an absent key stands fo
        "| `embedding_vec_size` | an integer in [1, 1024] (HybridSparseEmbedding); an integer in "
        "[1, 65536] (",
        "| `max_eval_batches` | an integer in [0, 2147483647] | none |",
-       "| `name` | a string | `top` |", "| `vvgpu` | use gpu |"});
+       "| `name` | a string | the first `top` |", "| `vvgpu` | use gpu |"});
   // Σ|w| would end a cell of the table.
   CHECK(page.find("Σ|w|") == std::string::npos);
 }

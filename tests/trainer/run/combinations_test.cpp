@@ -284,6 +284,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kLeftOut = {
       "ElementwiseMultiply",
       "FusedReshapeConcat",
       "GELU",
+      "GRU",
       "MatrixMultiply",
       "MultiHeadAttention",
       "Multiply",
