@@ -7,11 +7,13 @@
 
 Inputs: the dense features by their name in the config, float32 [batch, dense_dim] as the network sees them (of raw
 integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, keys a sample], local to each slot's
-table, -1 where a sample has fewer than the slot may have (never with is_fixed_length). Any other key outside of its table
+table, -1 where a sample has fewer than the slot may have (never with is_fixed_length); of a history max_len for each slot,
+those that there are first. Any other key outside of its table
 becomes what the config's key_policy says; without one the runtime refuses the sample, as hl.Predictor does: Gather gets a
 row beyond the table, which is an error by ONNX's definition (onnxruntime raises it on a CPU). Output `score`: float32 [batch], the probability of label 1, or of a
 model with MSELoss the value. With --split
-the dense part takes the vectors [batch, slots, V] of each embedding by its name. Needs Debian's python3-onnx, or onnx
+the dense part takes the vectors [batch, slots, V] of each embedding by its name, of a history by concat
+[batch, max_len, slots V], and the lengths of histories, float32 [batch, 1], by theirs. Needs Debian's python3-onnx, or onnx
 from PyPI. A model above 2 GB keeps its weights in a file next to it. Of a checkpoint the weights are those that predict
 and serve use; --which last takes those that training goes on from.
 
@@ -33,7 +35,7 @@ except ModuleNotFoundError as missing:
           f"Debian's, for /usr/bin/python3), or `pip install numpy onnx`", file=sys.stderr)
     sys.exit(2)
 
-from onnx_layers import LAYERS, OPSET, Graph, Keys, Tensor, embedding, slot_tables  # noqa: E402
+from onnx_layers import LAYERS, OPSET, Graph, Keys, Tensor, embedding, lengths_of, slot_tables  # noqa: E402
 from saved_model import ModelError, add_model, exit_code_of, link_of, load  # noqa: E402
 
 IR_VERSION = 8           # of onnx 1.12, which all since read
@@ -46,14 +48,16 @@ def names(value):
 
 def keys_of(data, sparse):
     """The Keys of a sparse input."""
-    slots, nnz = sparse["slot_num"], sparse.get("nnz_per_slot")
+    slots, nnz, max_len = sparse["slot_num"], sparse.get("nnz_per_slot"), sparse.get("max_len", 0)
+    if max_len > 0:
+        return Keys([max_len] * slots, True, max_len, data)
     fixed = data.get("format", "Norm") in ("Raw", "RawAsync", "Criteo")
     if nnz is None:
         nnz = sparse.get("max_nnz", sparse.get("max_feature_num_per_sample", slots) - slots + 1)
         may_lack = not fixed
     else:
         may_lack = not sparse.get("is_fixed_length", fixed)
-    return Keys(nnz if isinstance(nnz, list) else [nnz] * slots, may_lack, data)
+    return Keys(nnz if isinstance(nnz, list) else [nnz] * slots, may_lack, 0, data)
 
 
 def build(config, weights, split):
@@ -70,20 +74,37 @@ def build(config, weights, split):
             x = Tensor(g.node("Pad", [x.name, pads]), [dense["dense_dim"] + extra])
         tensors[dense["top"]] = x
     sparse = {s["top"]: s for s in data["sparse"]}
+    lengths = {s["lengths"]: s["top"] for s in data["sparse"] if "lengths" in s}
     score = None
+
+    def tensor(name):
+        if name in tensors:
+            return tensors[name]
+        if name in sparse:
+            tensors[name] = g.input(name, [sum(keys_of(data, sparse[name]).hotness)], TensorProto.INT64)
+        elif name in lengths and split:
+            tensors[name] = Tensor(g.input(name, [1], TensorProto.FLOAT).name, [1], is_lengths=True)
+        elif name in lengths:
+            tensors[name] = lengths_of(g, tensor(lengths[name]), sparse[lengths[name]]["max_len"])
+        return tensors[name]
+
     for layer in layers:
         kind, bottoms = layer["type"], names(layer["bottom"])
-        if "Embedding" in kind:
-            keys = keys_of(data, sparse[bottoms[0]])
-            slots = len(keys.hotness)
-            tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, slots)))]
-            if split:
-                shape = [slots, layer["sparse_embedding_hparam"]["embedding_vec_size"]]
-                tensors[layer["top"]] = g.input(layer["top"], shape, TensorProto.FLOAT)
-                continue
-            if bottoms[0] not in tensors:
-                tensors[bottoms[0]] = g.input(bottoms[0], [sum(keys.hotness)], TensorProto.INT64)
-            tensors[layer["top"]] = embedding(g, layer, tensors[bottoms[0]], keys)
+        if "sparse_embedding_hparam" in layer:
+            hparam, first = layer["sparse_embedding_hparam"], 0
+            combiner = hparam.get("combiner", 0)
+            combiners = combiner if isinstance(combiner, list) else [combiner] * len(bottoms)
+            for bottom, top, combiner in zip(bottoms, names(layer["top"]), combiners):
+                keys = keys_of(data, sparse[bottom])
+                if split:
+                    slots, width = len(keys.hotness), hparam["embedding_vec_size"]
+                    is_history = combiner == "concat" and keys.max_len > 0
+                    shape = [keys.max_len, slots * width] if is_history else [slots, width]
+                    tensors[top] = g.input(top, shape, TensorProto.FLOAT)
+                else:
+                    tensors[top] = embedding(g, layer, tensor(bottom), keys, first, combiner)
+                first += len(keys.hotness)
+            tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, first)))]
             continue
         if kind in ("BinaryCrossEntropyLoss", "MSELoss"):
             scores = tensors[bottoms[0]].name
@@ -104,7 +125,7 @@ def build(config, weights, split):
         if kind in ("FusedInnerProduct", "Interaction", "MLP"):  # what else these name carries no data
             bottoms = bottoms[:2 if kind == "Interaction" else 1]
         tops = names(layer["top"])
-        for top, made in zip(tops, LAYERS[kind](g, layer, [tensors[b] for b in bottoms])):
+        for top, made in zip(tops, LAYERS[kind](g, layer, [tensor(b) for b in bottoms])):
             tensors[top] = made
     if score is None:
         raise ModelError("expected a BinaryCrossEntropyLoss or MSELoss, whose first bottom is what the model says, found "

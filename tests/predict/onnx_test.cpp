@@ -1,6 +1,7 @@
 // Compares the scores of models that tools/export_onnx.py wrote with those of `predict`.
 #include <filesystem>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <regex>
 
 #include "tests/end_to_end/golden_data.h"
@@ -78,6 +79,51 @@ TEST_CASE("a model written as ONNX gives the same scores") {
   test::write_text(run / "eval.bin",
                    test::read_text(golden / "eval.bin").substr(0, 4 * words * 211));
   OnnxModel{run, golden / "init.safetensors", golden / "config.json"}.check_scores(211);
+}
+
+// Records of `dense` numbers, a user, an item and its category, and a history of up to `most` of
+// both.
+static std::string history_records(int64_t n, int64_t dense, uint32_t most, uint64_t seed) {
+  std::string bytes;
+  const auto put = [&](auto v) { bytes.append(reinterpret_cast<const char*>(&v), sizeof(v)); };
+  for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
+    const auto draw = [&](uint64_t j, uint32_t below) { return random::word(seed, j, i) % below; };
+    put(draw(0, 2));
+    for (int64_t d = 0; d < dense; ++d) put(static_cast<float>(draw(1, 9)) / 8);
+    for (const uint32_t rows : {300, 500, 20}) put(draw(rows, rows));
+    const uint32_t length = draw(2, most + 1);
+    for (const uint32_t rows : {500, 20})
+      for (uint32_t t = 0; t < most; ++t) put(t < length ? draw(rows + t + 1, rows) : 0xffffffff);
+  }
+  return bytes;
+}
+
+TEST_CASE("histories, attention and recurrent layers, written as ONNX, give the same scores") {
+  for (const auto& [name, dense, most] :
+       {std::tuple("din", 0, 16), std::tuple("bst", 3, 12), std::tuple("gru", 0, 12)}) {
+    CAPTURE(name);
+    const test::GoldenRun golden(name);
+    const SmallRun run;
+    nlohmann::json config = nlohmann::json::parse(test::read_text(golden / "config.json"));
+    nlohmann::json& data = config["layers"][0];
+    data.erase("columns");
+    data.update({{"format", "RawAsync"},
+                 {"source", "train.bin"},
+                 {"eval_source", "eval.bin"},
+                 {"num_samples", 500},
+                 {"eval_num_samples", 211},
+                 {"async_param", {{"multi_hot_reader", true}, {"is_dense_float", true}}}});
+    test::write_text(run / "config.json", config.dump());
+    test::write_text(run / "train.bin", history_records(500, dense, most, 1));
+    test::write_text(run / "eval.bin", history_records(211, dense, most, 2));
+    REQUIRE(run.train({"--init", golden / "init.safetensors", "--export", run / "w.safetensors",
+                       "--set", "solver.max_iter=20", "--set", "solver.eval_interval=0"})
+                .code == 0);
+    const OnnxModel model{run};
+    model.check_scores(211);
+    REQUIRE(model.with_model({HLITE_PYTHON_ONNX, kExport, "--split", "--out", "split"}).code == 0);
+    CHECK(std::filesystem::exists(run / "split/goods_embedding.table_1.npy"));
+  }
 }
 
 TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same scores") {

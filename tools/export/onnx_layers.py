@@ -17,6 +17,7 @@ class Tensor:
     name: str       # in the graph
     dims: list      # but the first
     rows: int = 1   # of a sample: [n B, ...]
+    is_lengths: bool = False  # [B,1]: how many rows of a history count
 
     @property
     def elements(self):
@@ -26,18 +27,18 @@ class Tensor:
 class Graph:
     """Nodes and constants under construction."""
 
-    def __init__(self, weights):
-        self.weights = weights
+    def __init__(self, weights, prefix=""):
+        self.weights, self.prefix = weights, prefix
         self.nodes, self.constants, self.inputs = [], [], []
         self.used = set()
 
     def node(self, op, inputs, **attributes):
-        name = f"t{len(self.nodes)}"
+        name = f"{self.prefix}t{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
         return name
 
     def constant(self, value):
-        name = f"c{len(self.constants)}"
+        name = f"{self.prefix}c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
@@ -74,6 +75,34 @@ class Graph:
 
     def scalar(self, value):
         return self.constant(np.float32(value))
+
+    def cast(self, x, to=TensorProto.FLOAT):
+        return self.node("Cast", [x], to=to)
+
+    def unsqueeze(self, x, axis):
+        return self.node("Unsqueeze", [x, self.constant(np.array([axis], np.int64))])
+
+    def counted(self, n, shape=(1, -1)):
+        """0, 1 ... n - 1"""
+        return self.constant(np.arange(n, dtype=np.float32).reshape(shape))
+
+    def valid(self, lengths, n):
+        """[B,n]: 1 where one of n rows of a history counts."""
+        return self.cast(self.node("Less", [self.counted(n), lengths]))
+
+    def masked(self, x, valid):
+        """[B,n,W] with zeros where [B,n] has them."""
+        return self.node("Mul", [x, self.unsqueeze(valid, 2)])
+
+    def whole(self, x):
+        """[B,1]: the lengths of a tensor whose rows all count."""
+        first = self.columns(self.reshape(x.name, [x.elements]), 0, 1)
+        return self.node("Add", [self.cast(self.node("Less", [first, first])), self.scalar(x.dims[0])])
+
+    def rows(self, x, index, valid):
+        """Rows [B,m] of [B,n,W], zeros where none is valid."""
+        index = self.cast(self.node("Mul", [index, valid]), TensorProto.INT64)
+        return self.masked(self.node("GatherND", [x, self.unsqueeze(index, 2)], batch_dims=1), valid)
 
 
 def elementwise(op):
@@ -178,13 +207,15 @@ def reshape(g, layer, bottoms):
 
 
 def reduce(g, layer, bottoms):
-    if len(bottoms) > 1:
-        raise ModelError(f"layer {layer['name']}: expected one bottom, found lengths, which are not exported")
     x, axis = bottoms[0], layer.get("axis", 1)
-    dims = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)]
-    total = g.sum(x.name, axis)
+    dims, count = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)], g.scalar(x.dims[axis - 1])
+    values = x.name
+    if len(bottoms) == 2:
+        values = g.masked(values, g.valid(bottoms[1].name, x.dims[0]))
+        count = g.unsqueeze(g.node("Max", [bottoms[1].name, g.scalar(1)]), 2)
+    total = g.sum(values, axis)
     if layer["type"] == "ReduceMean":
-        total = g.node("Div", [total, g.scalar(x.dims[axis - 1])])
+        total = g.node("Div", [total, count])
     return [Tensor(total, dims, x.rows)]
 
 
@@ -287,6 +318,125 @@ def multi_head_attention(g, layer, bottoms):
     return [Tensor(g.reshape(y, q.dims), q.dims)]
 
 
+def softmax(g, layer, bottoms):
+    """Where a mask is 0, next to nothing; in a row of which nothing counts, 0."""
+    x = bottoms[0]
+    z = g.node("Mul", [x.name, g.scalar(layer.get("factor", 1))])
+    if len(bottoms) == 2:
+        absent = g.node("Equal", [bottoms[1].name, g.scalar(0)])
+        z = g.node("Where", [absent, g.node("Sub", [z, g.scalar(10000)]), z])
+    y = g.node("Softmax", [z], axis=-1)
+    if len(bottoms) == 2:
+        seen = g.node("ReduceMax", [g.cast(g.node("Not", [absent]))], axes=[-1], keepdims=1)
+        y = g.node("Mul", [y, seen])
+    return [Tensor(y, x.dims, x.rows)]
+
+
+def scale(g, layer, bottoms):
+    """Each number, or with axis 1 each row, `factor` times."""
+    x, param = bottoms[0], layer["scale_param"]
+    width, factor = x.dims[-1], param["factor"]
+    one = [1, width] if param["axis"] == 1 else [width, 1]
+    many = [factor, width] if param["axis"] == 1 else [width, factor]
+    y = g.node("Mul", [g.reshape(x.name, one), g.constant(np.ones([1, *many], np.float32))])
+    dims, rows = ([width], x.rows * factor) if param["axis"] == 1 else ([width * factor], x.rows)
+    return [Tensor(g.reshape(y, dims), dims, rows)]
+
+
+def prelu_dice(g, layer, bottoms):
+    x, name, param = bottoms[0], layer["name"], layer["prelu_dice_param"]
+    n = x.dims[-1]
+    mean, variance = (g.weight(f"{name}.running_{what}", [n]) for what in ("mean", "variance"))
+    alpha = g.scalar(param.get("alpha", param.get("elu_alpha")))
+    if param.get("trained", False):
+        alpha = g.weight(name + ".alpha", [n])
+    deviation = g.node("Sqrt", [g.node("Add", [variance, g.scalar(param.get("epsilon", param.get("eps")))])])
+    share = g.node("Sigmoid", [g.node("Div", [g.node("Sub", [x.name, mean]), deviation])])
+    slope = g.node("Add", [alpha, g.node("Mul", [g.node("Sub", [g.scalar(1), alpha]), share])])
+    return [Tensor(g.node("Mul", [x.name, slope]), x.dims, x.rows)]
+
+
+def sequence_mask(g, layer, bottoms):
+    rows, columns = layer.get("max_sequence_len_from", 1), layer.get("max_sequence_len_to", 1)
+    seen = g.node("MatMul", [g.unsqueeze(g.valid(bottoms[0].name, rows), 2), g.unsqueeze(g.valid(bottoms[1].name, columns), 1)])
+    if layer.get("causal", False):
+        seen = g.node("Mul", [seen, g.constant(np.tril(np.ones([1, rows, columns], np.float32)))])
+    return [Tensor(g.unsqueeze(seen, 1), [1, rows, columns])]
+
+
+def sequence_concat(g, layer, bottoms):
+    """Row j of the top is row j - begin + offset of all bottoms, of the part that begins there."""
+    parts, begin, index, offset = [], None, None, 0
+    for x in bottoms:
+        if x.is_lengths:
+            parts[-1][1] = x.name
+        else:
+            parts.append([x, None])
+    total = sum(x.dims[0] for x, _ in parts)
+    for x, count in parts:
+        if count is None:
+            count = g.whole(x)
+        if begin is None:
+            index, begin = g.counted(total), count
+        else:
+            own = g.node("Add", [g.node("Sub", [g.counted(total), begin]), g.scalar(offset)])
+            index = g.node("Where", [g.node("Less", [g.counted(total), begin]), index, own])
+            begin = g.node("Add", [begin, count])
+        offset += x.dims[0]
+    rows = g.node("Concat", [x.name for x, _ in parts], axis=1)
+    return [Tensor(g.rows(rows, index, g.valid(begin, total)), [total, parts[0][0].dims[1]]),
+            Tensor(begin, [1], is_lengths=True)]
+
+
+def sequence_last(g, layer, bottoms):
+    x, count = bottoms[0], layer.get("count", 1)
+    index = g.node("Add", [g.node("Sub", [bottoms[1].name, g.scalar(count)]), g.counted(count)])
+    valid = g.cast(g.node("Not", [g.node("Less", [index, g.scalar(0)])]))
+    return [Tensor(g.rows(x.name, index, valid), [count, x.dims[1]])]
+
+
+def position_embedding(g, layer, bottoms):
+    x, lengths = bottoms[0], bottoms[1].name
+    weight, valid = g.weight(layer["name"] + ".weight", x.dims), g.valid(lengths, x.dims[0])
+    if layer.get("from", "start") == "end":
+        place = g.node("Sub", [g.node("Sub", [lengths, g.scalar(1)]), g.counted(x.dims[0])])
+        place = g.cast(g.node("Mul", [place, valid]), TensorProto.INT64)
+        weight = g.node("Gather", [weight, place], axis=0)
+    return [Tensor(g.masked(g.node("Add", [x.name, weight]), valid), x.dims)]
+
+
+def gru(g, layer, bottoms):
+    """A Scan over positions: h' = h + a (1 - z) (c - h), where a is 0 at padding."""
+    x, lengths, name, n = bottoms[0], bottoms[1].name, layer["name"], layer["gru_param"]["num_output"]
+    valid = g.valid(lengths, x.dims[0])
+    scores = g.node("Mul", [bottoms[2].name, valid]) if len(bottoms) == 3 else valid
+    products = product(g, x.name, g.weight(name + ".weight", [x.dims[1], 3 * n]), g.weight(name + ".bias", [3 * n]))
+    recurrent = g.weight(name + ".recurrent", [n, 3 * n])
+
+    step = Graph(g.weights, name + ".")
+    h, p, a = (step.prefix + what for what in "hpa")
+    held = step.node("MatMul", [h, recurrent])
+
+    def gates(of):
+        return [step.columns(of, i * n, (i + 1) * n) for i in range(3)]
+    (p_r, p_z, p_c), (h_r, h_z, h_c) = gates(p), gates(held)
+    r, z = (step.node("Sigmoid", [step.node("Add", [one, other])]) for one, other in ((p_r, h_r), (p_z, h_z)))
+    c = step.node("Tanh", [step.node("Add", [p_c, step.node("Mul", [r, h_c])])])
+    share = step.node("Mul", [a, step.node("Sub", [step.scalar(1), z])])
+    after = step.node("Add", [h, step.node("Mul", [share, step.node("Sub", [c, h])])])
+    kept = step.node("Identity", [after])
+    body = helper.make_graph(
+        step.nodes, name, [helper.make_tensor_value_info(what, TensorProto.FLOAT, ["batch", width])
+                           for what, width in ((h, n), (p, 3 * n), (a, 1))],
+        [helper.make_tensor_value_info(what, TensorProto.FLOAT, ["batch", n]) for what in (after, kept)], step.constants)
+    start = g.node("Mul", [lengths, g.constant(np.zeros([1, n], np.float32))])
+    last = f"{step.prefix}last"
+    states = f"{step.prefix}states"
+    g.nodes.append(helper.make_node("Scan", [start, products, g.unsqueeze(scores, 2)], [last, states], body=body,
+                                    num_scan_inputs=2, scan_input_axes=[1, 1], scan_output_axes=[1]))
+    return [Tensor(g.masked(states, valid), [x.dims[0], n])]
+
+
 LAYERS = {
     "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
     "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
@@ -295,7 +445,9 @@ LAYERS = {
     "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
     "Interaction": interaction, "MLP": mlp, "MultiCross": multi_cross, "BatchNorm": batch_norm,
     "LayerNorm": layer_norm, "MatrixMultiply": matrix_multiply, "Transpose": transpose,
-    "MultiHeadAttention": multi_head_attention,
+    "MultiHeadAttention": multi_head_attention, "Softmax": softmax, "Scale": scale, "PReLU_Dice": prelu_dice,
+    "SequenceMask": sequence_mask, "SequenceConcat": sequence_concat, "SequenceLast": sequence_last,
+    "PositionEmbedding": position_embedding, "GRU": gru,
 }
 
 
@@ -309,6 +461,7 @@ class Keys:
     """What a sparse input says of its keys, by the rules of hugectr_lite/config/sparse_config.cpp."""
     hotness: list         # most keys of each slot
     may_lack: bool        # a sample may have fewer, and -1 in their places
+    max_len: int          # of a history, else 0
     policy: dict = field(default_factory=dict)  # of keys outside of their tables: the Data layer's keys for it
 
 
@@ -329,14 +482,20 @@ def rows_of(g, own, rows, keys):
     return g.where(outside, keys.policy.get("oov_key", 0) if policy == "oov" else rows - 1, own), there
 
 
-def embedding(g, layer, bottom, keys):
-    """Vectors [B, slots, V] of keys [B, sum of hotness], local to each slot's table."""
-    hparam = layer["sparse_embedding_hparam"]
-    mean = hparam.get("combiner", 0) in (1, "mean")
-    tables = slot_tables(layer, len(keys.hotness))
-    width, vectors, at = hparam["embedding_vec_size"], [], 0
+def lengths_of(g, keys, max_len):
+    """How many keys the first slot of a history has."""
+    there = g.node("Not", [g.node("Equal", [g.columns(keys.name, 0, max_len), g.constant(np.int64(-1))])])
+    return Tensor(g.sum(g.cast(there), 1), [1], is_lengths=True)
+
+
+def embedding(g, layer, bottom, keys, first, combiner):
+    """Vectors [B, slots, V] of keys [B, sum of hotness], local to each slot's table, or of a history by `concat`
+    [B, T, slots V]. `first`: slots of the layer's bottoms before."""
+    tables = slot_tables(layer, first + len(keys.hotness))
+    width, vectors, at = layer["sparse_embedding_hparam"]["embedding_vec_size"], [], 0
+    is_history = combiner == "concat" and keys.max_len > 0
     for slot, count in enumerate(keys.hotness):
-        name = f"{layer['name']}.table_{tables[slot]}"
+        name = f"{layer['name']}.table_{tables[first + slot]}"
         if name + ".keys" in g.weights:
             raise ModelError(f"{name}: expected a table with a row for every key, found one of the keys that came "
                              f"({layer['type']}), which ONNX cannot look up")
@@ -345,12 +504,15 @@ def embedding(g, layer, bottom, keys):
         at += count
         total = g.node("Gather", [table, rows], axis=0)  # [B,count,V]
         if there is not None:
-            there = g.node("Unsqueeze", [there, g.constant(np.array([2], np.int64))])
+            there = g.unsqueeze(there, 2)
             total = g.node("Mul", [total, there])
-        if count > 1:
+        if count > 1 and not is_history:
             total = g.sum(total, 1)
-        if count > 1 and mean:
-            number = g.scalar(count) if there is None else g.node("Max", [g.sum(there, 1), g.scalar(1)])
-            total = g.node("Div", [total, number])
+            if combiner in (1, "mean"):
+                number = g.scalar(count) if there is None else g.node("Max", [g.sum(there, 1), g.scalar(1)])
+                total = g.node("Div", [total, number])
         vectors.append(total)
-    return Tensor(g.node("Concat", vectors, axis=1), [len(keys.hotness), width])
+    slots = len(keys.hotness)
+    if is_history:
+        return Tensor(g.node("Concat", vectors, axis=2), [keys.max_len, slots * width])
+    return Tensor(g.node("Concat", vectors, axis=1), [slots, width])
