@@ -46,7 +46,10 @@ class Embedding:
         self.name, hparam = layer["name"], layer["sparse_embedding_hparam"]
         self.localized = not layer["type"].startswith("Distributed")
         self.key_type = np.int64 if solver.get("input_key_type") == "I64" else np.uint32
-        slots = next(s["slot_num"] for s in data["sparse"] if s["top"] == layer["bottom"])
+        bottoms = layer["bottom"] if isinstance(layer["bottom"], list) else [layer["bottom"]]
+        if len(bottoms) > 1:
+            raise ModelError(f"embedding {self.name}: expected one bottom, as HugeCTR has, found {', '.join(bottoms)}")
+        slots = next(s["slot_num"] for s in data["sparse"] if s["top"] == bottoms[0])
         if len(set(hparam.get("slot_tables", range(slots)))) < slots:
             raise ModelError(f"embedding {self.name}: expected a table for each slot, as HugeCTR has, found slot_tables "
                              f"{hparam['slot_tables']}")

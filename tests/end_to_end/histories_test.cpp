@@ -1,5 +1,7 @@
 // Histories: a position of one is a slot, so a run has the numbers of the same run with a slot for
 // every position, and golden runs are those of an independent implementation.
+#include <regex>
+
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/end_to_end/small_run.h"
 
@@ -193,6 +195,114 @@ TEST_CASE("golden runs of histories and of two tasks are reproduced on GPUs",
       check_weights(got, run.expected());
     }
   }
+}
+
+namespace {
+
+// The golden DIN, trained in small batches, whose rows are few of all.
+class DinRuns {
+ public:
+  // `more`: arguments and an environment for all runs.
+  explicit DinRuns(Words more = {}, Words environment = {})
+      : more_(std::move(more)), environment_(std::move(environment)) {}
+  [[nodiscard]] ProgramResult run(int iterations, const Words& arguments) const {
+    return run_program(
+        environment_ +
+        Words{HLITE_TRAIN, "--config", run_ / "config.json", "--quiet", "--threads", "2"} +
+        changes_of({kHistoryAdam, "solver.seed=3", "solver.batchsize=4", "solver.batchsize_eval=4",
+                    "solver.eval_interval=0", fmt::format("solver.max_iter={}", iterations)}) +
+        more_ + arguments);
+  }
+  // Saved as `name`, its weights exported as name.safetensors.
+  void train(const std::string& name, int iterations, const Words& arguments = {}) const {
+    REQUIRE(
+        run(iterations,
+            Words{"--save", run_ / name, "--export", run_ / (name + ".safetensors")} + arguments)
+            .code == 0);
+  }
+  [[nodiscard]] Words resumed(const std::string& name) const { return {"--resume", run_ / name}; }
+  // As little memory as tables may have.
+  [[nodiscard]] Words least_memory(bool on_gpus) const {
+    const auto memory = [&](const std::string& gb) {
+      const std::string own = on_gpus
+                                  ? fmt::format(R"({{"gpu_gb":{}}})", gb)
+                                  : fmt::format(R"({{"host_gb":{},"disk":"{}"}})", gb, run_.path());
+      return changes_of({"solver.embedding_memory=" + own});
+    };
+    std::string least = "1e-6";
+    for (int embedding = 0; embedding < 2; ++embedding) {
+      const std::string refused = run(1, memory(least)).err;
+      std::smatch found;
+      if (std::regex_search(refused, found, std::regex("at least ([0-9.]+) GB"))) least = found[1];
+    }
+    CHECK(least != "1e-6");
+    return memory(least);
+  }
+  [[nodiscard]] std::string exported(const std::string& name) const {
+    return read_text(run_ / (name + ".safetensors"));
+  }
+  [[nodiscard]] Tensors saved(const std::string& name) const { return everything(run_ / name); }
+  [[nodiscard]] const GoldenRun& files() const { return run_; }
+
+ private:
+  const GoldenRun run_{"din"};
+  const Words more_, environment_;
+};
+
+void check_beyond_memory(const DinRuns& din, bool on_gpus) {
+  din.train("memory", 40);
+  const Words least = din.least_memory(on_gpus);
+  INFO(least.back());
+  din.train("tiers", 40, least);
+  CHECK((din.exported("tiers") == din.exported("memory")));
+  din.train("half", 20, least);
+  din.train("resumed", 40, least + din.resumed("half"));
+  CHECK((din.exported("resumed") == din.exported("memory")));
+  din.train("back", 40, din.resumed("half"));
+  CHECK((din.saved("back") == din.saved("memory")));
+}
+
+}  // namespace
+
+TEST_CASE("histories: tables beyond memory and a resumed run have the bits of a run in memory") {
+  check_beyond_memory(DinRuns(), false);
+}
+
+TEST_CASE("histories: tables beyond memory on two ranks and on GPUs", "[slow][release-only]") {
+  check_beyond_memory(DinRuns(changes_of({gpu("[[0,1]]")})), false);
+  for (const char* ranks : {"[0]", "[[0,1]]"})
+    check_beyond_memory(DinRuns(changes_of({gpu(ranks)}) + Words{"--device", "cuda"}, kFourGpus),
+                        true);
+}
+
+TEST_CASE("histories: deltas lead to the last save, and scores do not depend on the way to them") {
+  const DinRuns din;
+  const GoldenRun& files = din.files();
+  din.train("0", 10);
+  for (int day = 1; day < 3; ++day)
+    din.train(fmt::format("{}", day), 10 * (day + 1),
+              din.resumed(fmt::format("{}", day - 1)) + Words{"--save-delta", files / "deltas"} +
+                  changes_of({fmt::format("solver.export_predictions_prefix={}", files / "p_"),
+                              fmt::format("solver.eval_interval={}", 10 * (day + 1)),
+                              "solver.eval_batches=375"}));
+  REQUIRE(run_program({HLITE_MODEL_DELTA, "join", files / "deltas", "--base", files / "0", "--out",
+                       files / "joined.safetensors"})
+              .code == 0);
+  CHECK(read_text(files / "joined.safetensors") == read_text(files / "2/weights.safetensors"));
+  const auto scores = [&](const Words& arguments) {
+    const auto result =
+        run_program(Words{HLITE_PREDICT, "--out", "-", "--quiet", "--threads", "2"} + arguments);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const Words parquet = {"--input", files / "eval.parquet"},
+              norm = {"--input", files / "eval_list.txt", "--config", files / "config_norm.json"};
+  const std::string want = scores(Words{"--model", files / "2"} + parquet);
+  CHECK(want == "score\n" + read_text(files / "p_prediction"));
+  CHECK(scores(Words{"--model", files / "0", "--delta", files / "deltas"} + parquet) == want);
+  for (const char* batch : {"1", "7", "4096"})
+    for (const Words& input : {parquet, norm})
+      CHECK(scores(Words{"--model", files / "2", "--batch", batch} + input) == want);
 }
 
 }  // namespace hlite::test
