@@ -3,22 +3,27 @@
 that serving makes the lists of training."""
 import contextlib
 import datetime
+import gzip
 import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 GALLERY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/gallery")
 sys.path.insert(0, GALLERY)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "serve"))
 from histories import Histories, check, prepare, read  # noqa: E402
+from running_server import Server, json_scores  # noqa: E402
 
 
 def log(n, users, times, seed=1):
@@ -138,6 +143,45 @@ class HistoriesTest(unittest.TestCase):
         self.assertEqual(keys["data"], [key for row in rows for key in (*row[:3], *pad(row[3]), *pad(row[4]))])
         self.assertGreater(len(rows[0][3]), 0)
         self.assertEqual(rows[1][3:], ([], []))
+
+    def test_the_page_leads_from_a_log_to_served_probabilities(self):
+        with open(os.path.join(GALLERY, "../histories.md"), encoding="utf-8") as page:
+            commands = page.read().split("```\n")[1]
+        before, after = re.split("serve .*&\n", commands)
+        ask, curl = after.split("curl ")
+        self.assertIn("ml/infer -d @ask.json", curl)
+        draw = random.Random(4)
+        events = [(draw.randrange(400, 420), draw.randrange(1, 30), draw.choice((2, 3.5, 4, 5)), 10**9 + 60 * i) for i in range(600)]
+        for name, header, rows in (("ratings", "userId,movieId,rating,timestamp", events),
+                                   ("movies", "movieId,title,genres", [(i, f"m{i}", "A|B" if i % 3 else "C") for i in range(1, 30)])):
+            with gzip.open(os.path.join(self.folder, name + ".csv.gz"), "wt", encoding="utf-8") as file:
+                file.writelines(f"{line}\n" for line in (header, *(",".join(map(str, row)) for row in rows)))
+        os.mkdir(os.path.join(self.folder, "bin"))
+        for name in ("train", "predict"):
+            os.symlink(os.environ["HLITE_" + name.upper()], os.path.join(self.folder, "bin", name))
+        os.symlink(sys.executable, os.path.join(self.folder, "bin", "python3"))
+        os.symlink(os.path.join(GALLERY, ".."), os.path.join(self.folder, "docs"))
+
+        def shell(script):
+            done = subprocess.run(["bash", "-ec", script], cwd=self.folder, capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}"})
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        shell(before.replace("--save", "--set solver.num_epochs=2 --quiet --save"))
+        scores = np.load(os.path.join(self.folder, "ml/scores.npy"))
+        self.assertGreater(np.unique(scores).size, 30)
+
+        def served(server):
+            with open(os.path.join(self.folder, "ask.json"), "rb") as body:
+                status, _, answer = server.ask("/v2/models/ml/infer", body.read())
+            self.assertEqual(status, 200, answer)
+            return json_scores(answer)
+        with Server(models=(f"ml={self.folder}/ml/model",)) as server:
+            shell(ask)
+            self.assertEqual(served(server).size, 1)
+            # The test part again, as a program that serves would see it.
+            asks = "\n".join(f"{user},{item},{at}" for user, item, _, at in events[-scores.size:])
+            shell(ask.replace("414,2,1600000000", asks))
+            np.testing.assert_array_equal(served(server), scores.ravel())
 
     def test_what_is_missing_is_named(self):
         events = log(100, 20, 30)
