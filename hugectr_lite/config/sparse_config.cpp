@@ -83,15 +83,20 @@ void declare_history(Block& s, SparseInputConfig& sparse) {
             "Extension: the input is a history, and each slot a list of keys, oldest first, of "
             "which the last `max_len` are kept. All slots of a sample have equally many. Instead "
             "of `nnz_per_slot` and `max_nnz`.");
-  s.text("lengths", &sparse.lengths,
+  s.name("lengths", &sparse.lengths,
          "Extension: name of a tensor [B, 1], the number of keys kept in each slot of a sample.");
   if (sparse.max_len == 0) {
-    if (s.has("lengths")) s.refuse("lengths", "requires `max_len`");
+    if (s.has("max_len"))  // which is wrong
+      sparse.hotness.assign(static_cast<size_t>(std::max<int64_t>(0, sparse.slot_num)), 1);
+    else if (s.has("lengths"))
+      s.refuse("lengths", "requires `max_len`");
     return;
   }
   for (const char* key : {"nnz_per_slot", "max_nnz"})
     if (s.has(key))
       s.refuse("max_len", fmt::format("expected either max_len or {}, found both", key));
+  if (s.has("is_fixed_length") && sparse.is_fixed_length)
+    s.refuse("is_fixed_length", "expected false of a history (`max_len`), found true");
   if (sparse.slot_num > 0 && sparse.max_len > kMaxColumns / sparse.slot_num)
     s.refuse("max_len",
              fmt::format("expected at most {} keys in all slots together, found {} slots "

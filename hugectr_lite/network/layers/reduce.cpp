@@ -140,7 +140,7 @@ class ScaleLayer : public Layer {
     Dims top = x;
     if (!by_row_) {
       top.back() *= factor_;
-    } else {
+    } else if (rows_of_sample(x) * factor_ > 1) {
       top = {rows_of_sample(x) * factor_, x.back()};
       top.folded = true;
     }

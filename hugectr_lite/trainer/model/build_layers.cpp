@@ -212,17 +212,18 @@ void parse_embeddings(const config::TrainConfig& config, size_t count, FloatType
 }
 
 // Tensors of how many keys a sample has in a history.
-void add_lengths(const config::TrainConfig& config, ModelLayers& parsed,
+void add_lengths(const config::TrainConfig& config, const config::JsonNode* data,
+                 config::Problems& problems, ModelLayers& parsed,
                  std::vector<network::NetworkInput>& inputs) {
-  const config::JsonNode& layers = *config.root.find("layers");
   for (size_t i = 0; i < config.data.sparse.size(); ++i) {
     const config::SparseInputConfig& sparse = config.data.sparse[i];
     if (sparse.lengths.empty()) continue;
     const config::JsonNode& node =
-        *layers.elements()[0].find("sparse")->elements()[i].find("lengths");
-    for (const auto& input : inputs)
-      if (input.name == sparse.lengths)
-        config::fail_at(node, fmt::format("tensor \"{}\" is made twice", sparse.lengths));
+        config.data_is_valid ? *data->find("sparse")->elements()[i].find("lengths") : *data;
+    const auto is_taken = [&](const auto& other) { return other == sparse.lengths; };
+    if (std::ranges::any_of(inputs, is_taken, &network::NetworkInput::name) ||
+        std::ranges::any_of(config.data.sparse, is_taken, &config::SparseInputConfig::top))
+      problems.add(node, fmt::format("tensor \"{}\" is made twice", sparse.lengths));
     parsed.histories.push_back(i);
     inputs.push_back(
         {.name = sparse.lengths, .dims = network::lengths_dims(sparse.lengths), .source = &node});
@@ -251,7 +252,7 @@ ModelLayers parse_layers(const config::TrainConfig& config, FloatType type,
                                                 .dims = {config.data.dense_width()},
                                                 .source = data,
                                                 .is_known = config.data_is_valid}};
-  if (config.data_is_valid) problems.collect([&] { add_lengths(config, parsed, inputs); });
+  add_lengths(config, data, problems, parsed, inputs);
   parse_embeddings(config, count, type, problems, parsed, inputs);
   problems.collect([&] { check_names(parsed.embeddings); });
   if (problems.empty())

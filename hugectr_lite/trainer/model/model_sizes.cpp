@@ -20,8 +20,11 @@ int64_t rows_held(const Model& model, const embedding::EmbeddingLayer& layer) {
 LayerSize size_of(const Model& model, const embedding::EmbeddingLayer& layer) {
   const auto& layout = layer.layout();
   const int64_t held = rows_held(model, layer);
+  std::string output;
+  for (const embedding::EmbeddingTop& top : layer.tops())
+    output += (output.empty() ? "" : " ") + network::to_string({top.rows, top.width});
   return {
-      layer.name(), layer.type(), network::to_string({layout.slots(), layout.width}),
+      layer.name(), layer.type(), output,
       fmt::format("{} tables, {}{} rows", layout.tables(), layer.hashed() ? "up to " : "", held),
       held * layout.width};
 }

@@ -4,6 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/small_config.h"
+#include "tests/support/temporary_directory.h"
 
 namespace hlite::test {
 namespace {
@@ -91,6 +92,57 @@ TEST_CASE("what is evaluated, and the loss, must fit the labels and their weight
         {"solver.eval_metrics: expected metrics without groups", "found GAUC"});
   check({squared, "layers.data.label.real=true", "layers.data.negative_share=0.5"},
         {"layers[0].negative_share: expected 1 unless samples have one label"});
+}
+
+TEST_CASE("what a config can say wrong of a history is named, and nothing that follows from it") {
+  const std::string din = read_text(HLITE_SOURCE_DIR "/tests/data/golden/din/config.json");
+  CHECK(faults(din).empty());
+  const std::string history = "layers.data.sparse[2].", goods = "layers.goods_embedding.",
+                    combiner = goods + "sparse_embedding_hparam.combiner=";
+  // A change, and all that is said.
+  const std::pair<std::string, std::string> kSaid[] = {
+      {history + "max_len=0", "sparse[2].max_len: expected an integer in [1, 1048576], found 0"},
+      {history + "max_len=1048577",
+       "sparse[2].max_len: expected an integer in [1, 1048576], found 1048577"},
+      {history + "max_nnz=3", "sparse[2].max_len: expected either max_len or max_nnz, found both"},
+      {history + "nnz_per_slot=[3,3]",
+       "sparse[2].max_len: expected either max_len or nnz_per_slot, found both"},
+      {history + "is_fixed_length=true",
+       "sparse[2].is_fixed_length: expected false of a history (`max_len`), found true"},
+      {R"(layers.data.sparse[1]={"top":"target","slot_num":2,"max_len":1,"lengths":"history_len"})",
+       "sparse[2].lengths: tensor \"history_len\" is made twice"},
+      {R"(layers.data.columns.cats=["user","item"])",
+       "columns.cats: expected 5 names (the slots of sparse), found 2"},
+      {combiner + R"(["concat"])",
+       "combiner: expected one combiner for each of 2 bottoms, found a list of 1"},
+      {combiner + R"(["concat","max"])",
+       "combiner[1]: expected 0 (sum), 1 (mean) or \"concat\", found \"max\""},
+      {goods + R"(bottom=["target","hist"])",
+       "layers[2].bottom[1]: expected a sparse input of layers[0] (user, target, history), found "
+       "\"hist\""},
+      {"layers.data.sparse[1].max_nnz=2",
+       "combiner: expected \"sum\" or \"mean\" for \"target\", which has up to 2 keys a slot and no "
+       "max_len, found \"concat\""},
+      {"layers.mask.leading_dim=8",
+       "layers[16].bottom: expected equal shapes, found \"scores\" [B,16] and \"mask\" [2 B,8]"},
+      {R"(layers.average3.bottom=["history_emb","user_flat"])",
+       "layers[20].bottom: expected lengths as bottom 1, found \"user_flat\" [B,8]"}};
+  for (const auto& [change, said] : kSaid) {
+    INFO(change);
+    const std::string found = faults(din, {change});
+    CHECK(found.find('\n') == std::string::npos);
+    check_contains(found, {said});
+  }
+  for (const char* taken : {"history", "user", "label"})
+    check_contains(faults(din, {history + "lengths=" + taken}),
+                   {fmt::format("sparse[2].lengths: tensor \"{}\" is made twice", taken)});
+  check_contains(faults(din, {goods + "top=target_emb"}),
+                 {"layers[2].top: expected 2 tops, one for each bottom, found 1"});
+  // Histories of one event.
+  CHECK(faults(din, {history + "max_len=1", "layers.target_rows.scale_param.factor=1",
+                     "layers.scores.leading_dim=1", "layers.mask4.max_sequence_len_to=1",
+                     "layers.mask.leading_dim=1", "layers.weights3.leading_dim=1"})
+            .empty());
 }
 
 TEST_CASE("what follows from another fault is not reported") {
