@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,7 @@ Dims lengths_dims(std::string name);
 int64_t elements(const Dims& dims);
 // Rows of one sample seen as a matrix along the last dimension: [1,V] for {V}, [S,V] for {S,V}.
 int64_t rows_of_sample(const Dims& dims);
+inline int64_t width_of_row(const Dims& dims) { return elements(dims) / rows_of_sample(dims); }
 std::string to_string(const Dims& dims);  // "[B,27,128]", "[26 B,11]"
 // Width that tensor cores like, and multiple of rows in which weights are stored, the last ones
 // zero: an input of 13 features can be 16 wide, and nothing else changes.
@@ -58,14 +60,25 @@ constexpr int64_t padded(int64_t n) { return (n + 7) / 8 * 8; }
 
 // A tensor of the network as one of its layers sees it.
 struct LayerTensor {
-  std::string name;
-  Dims dims;
+  std::string name = {};
+  Dims dims = {};
   BufferId value = kNoBuffer;
   BufferId grad = kNoBuffer;           // of LayerIo::type; kNoBuffer: not needed
   FloatType type = FloatType::kFloat;  // of the value: LayerIo::type, or of logits float
   int64_t columns = 0;                 // of a sample in memory: elements(dims), or more,
                                        // where zeros pad what an inner product reads
+  // Packed, of a history: its valid rows alone lie there, those of one sample after those of the
+  // one before, and this says where each sample's begin: int64 [B+1]. kNoBuffer: all rows do.
+  BufferId offsets = kNoBuffer;
 };
+
+// How many rows a tensor has in a batch: so many of each sample, or as many as LayerTensor::offsets
+// says.
+struct RowCount {
+  int64_t of_sample = 1;
+  BufferId offsets = kNoBuffer;
+};
+inline RowCount rows_of(const LayerTensor& t) { return {rows_of_sample(t.dims), t.offsets}; }
 
 struct ParameterSpec {
   std::string suffix;  // "weight", "bias": the tensor is named <layer>.<suffix>
@@ -77,6 +90,8 @@ struct ParameterSpec {
 enum class Rows {
   kMixed,   // it mixes rows, or takes them for features, and does not know of lengths: refused
   kAlike,   // the same to each, padding too: its tops are of the same history
+  kAlone,   // that, and a row of a top comes from those of the bottoms in its place alone: bottoms
+            // and tops may be packed, all of them or none (LayerTensor::offsets)
   kCounted  // it knows which are valid, or need not; infer() sets Dims::lengths of its tops
 };
 
@@ -98,6 +113,7 @@ struct LayerTraits {
   bool has_relu = false;
   // Its top is its bottom under another name or shape, in the same memory; no steps.
   bool is_view = false;
+  bool is_inserted = false;  // by the network: the config does not know it
   // It reads lengths as such: LayerTensor::type is then float, whatever LayerIo::type. To other
   // layers, lengths of the data are a feature like any other.
   bool takes_lengths = false;
@@ -119,6 +135,16 @@ class RankGather {
                                BufferId all) = 0;
 };
 
+// Bottoms of which a layer does not look at rows where `mask`, another bottom, is 0.
+struct MaskedBottoms {
+  size_t mask = 0;
+  // Bottoms whose rows are the mask's columns, and those whose rows are its rows.
+  std::vector<size_t> by_columns = {}, by_rows = {};
+  // The mask is of the shape of these bottoms, whose columns then are its columns; and the top is 0
+  // where it is.
+  bool alike = false;
+};
+
 // The consequences for a layer of the shapes of its bottoms.
 struct LayerShape {
   std::vector<Dims> tops;  // of those that carry data
@@ -134,6 +160,11 @@ struct LayerShape {
   int64_t fixed_bytes = 0;              // LayerIo::fixed
   std::vector<int64_t> rank_sums = {};  // LayerIo::rank_sums: numbers in each
   std::string summary = {};             // of the layer, for people: "13 -> 512, ReLU"
+  // What decides if the padding of a history can be left out (packing.h).
+  bool is_mask = false;      // the top is 0 in rows beyond bottom 0, columns beyond bottom 1
+  bool repeats_row = false;  // the top may be packed: one row of a sample, as often as asked for
+  std::optional<MaskedBottoms> masked = {};
+  std::vector<size_t> takes_packed = {};  // bottoms that may be packed, whatever the others are
 };
 
 struct LayerParameter {

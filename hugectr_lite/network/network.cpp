@@ -345,9 +345,12 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
       add_cast_from_float(
           plan, setup_.type, t.name + (t.type == setup_.type ? ".pad" : ".cast"),
           {.from = t.value, .to = t.cast, .width = elements(t.dims), .columns = t.columns});
-  for (const LayerEntry& e : layers_) {
+  emit_offsets(plan, -1);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const LayerEntry& e = layers_[i];
     if (e.layer->traits().is_loss) emit_logits(plan);
     e.layer->emit_forward(plan, e.io, phase);
+    emit_offsets(plan, static_cast<int>(i));
   }
 }
 
@@ -357,7 +360,7 @@ void Network::emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const {
     add_columns_step(plan, setup_.type, t.name + ".zero", {}, t.grad, elements(t.dims));
   if (!t.consumer_grads.empty())
     add_elementwise_step(plan, setup_.type, t.name + ".gsum", ops::Elementwise::kSum,
-                         t.consumer_grads, t.grad, t.dims);
+                         t.consumer_grads, t.grad, {.dims = t.dims, .offsets = offsets_of(t)});
 }
 
 void Network::emit_backward(plan::Plan& plan) const {

@@ -53,6 +53,8 @@ struct NetworkSetup {
   bool pad_inputs = false;
   bool relu_masks = false;  // forward writes which outputs ReLUs let pass, for backward
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
+  // Padding of histories is left out where no layer looks at it (packing.h). Of a GPU's: false.
+  bool packs_histories = false;
   RankGather* gather = nullptr;            // LayerIo's; must outlive the plans
   BufferId capacity_exceeded = kNoBuffer;  // LayerIo's
 };
@@ -72,6 +74,13 @@ struct DenseParameter {
   int64_t offset = 0;      // bytes into the parameter buffer (and gradient and state buffers)
   int64_t stored = 0;      // elements there: those of dims, and rows of zeros to a multiple of 8
   LayerParameter buffers;  // valid after declare()
+};
+
+// A history that tensors are packed by: LayerTensor::offsets.
+struct PackedHistory {
+  std::string lengths;
+  int64_t rows = 0;  // of a sample, padding included
+  BufferId offsets = kNoBuffer;
 };
 
 class Network {
@@ -102,6 +111,7 @@ class Network {
     // Set for a float input in a 16-bit network, or one that is padded: what layers read in its
     // place.
     BufferId cast = kNoBuffer;
+    int packed = -1;  // which of the packed histories it is of (packing.h); -1: it is not packed
   };
 
   [[nodiscard]] const std::vector<LayerEntry>& layers() const { return layers_; }
@@ -154,6 +164,9 @@ class Network {
   void declare_logits(Buffers& buffers);
   void emit_logits(plan::Plan& plan) const;
   void fuse_backward();
+  void declare_offsets(Buffers& buffers);
+  void emit_offsets(plan::Plan& plan, int producer) const;
+  [[nodiscard]] BufferId offsets_of(const TensorEntry& tensor) const;
   [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
   [[nodiscard]] bool feeds_inner_products_only(const TensorEntry& tensor) const;
   [[nodiscard]] bool takes_as_lengths(const TensorEntry& tensor, size_t layer) const;
@@ -171,6 +184,7 @@ class Network {
   NetworkSetup setup_;
   BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;
   size_t loss_layer_ = 0;
+  std::vector<PackedHistory> packed_;
   // What the layer below the loss wrote, where logits have a buffer of their own: float, by
   // LayerTraits::link.
   BufferId output_ = kNoBuffer;

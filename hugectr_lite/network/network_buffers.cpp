@@ -3,6 +3,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/network.h"
+#include "hugectr_lite/network/packing.h"
 
 namespace hlite::network {
 
@@ -10,6 +11,13 @@ void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
   HLITE_CHECK(setup.inputs.size() == inputs_.size(), "{} buffers for {} inputs",
               setup.inputs.size(), inputs_.size());
   setup_ = setup;
+  if (setup_.packs_histories) {
+    packed_ = pack_histories(layers_, tensors_, inputs_.size());
+    const auto is_loss = [](const LayerEntry& e) { return e.layer->traits().is_loss; };
+    loss_layer_ = static_cast<size_t>(std::find_if(layers_.begin(), layers_.end(), is_loss) -
+                                      layers_.begin());
+    declare_offsets(buffers);
+  }
   declare_parameters(buffers);
   declare_tensors(buffers);
   connect_layers(buffers);
@@ -160,7 +168,7 @@ void Network::connect_layers(Buffers& buffers) {
     for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
     for (const size_t i : e.tops) {
       const TensorEntry& t = tensors_[i];
-      io.tops.push_back({t.name, t.dims, t.value, t.grad, t.type, t.columns});
+      io.tops.push_back({t.name, t.dims, t.value, t.grad, t.type, t.columns, offsets_of(t)});
     }
   }
   for (const TensorEntry& t : tensors_)
@@ -175,7 +183,8 @@ void Network::connect_layers(Buffers& buffers) {
           cast ? t.cast : t.value,
           t.consumer_grads.empty() ? t.grad : t.consumer_grads[c],
           cast ? setup_.type : t.type,
-          t.columns};
+          t.columns,
+          offsets_of(t)};
     }
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (finds_gradient_overflow(i))

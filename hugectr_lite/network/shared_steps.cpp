@@ -10,10 +10,10 @@
 namespace hlite::network {
 
 void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
-                   BufferId to, const Dims& dims) {
-  add_typed_step(plan, type, {.name = name, .reads = {from}, .writes = {to}},
+                   BufferId to, const LayerTensor& like) {
+  add_typed_step(plan, type, {.name = name, .reads = {from, like.offsets}, .writes = {to}},
                  [=]<typename T>(const StepViews<T>& v) {
-                   ops::copy<T>(v.exec, v.flat(from, dims), v.flat(to, dims));
+                   ops::copy<T>(v.exec, v.flat(from, like), v.flat(to, like));
                  });
 }
 
@@ -21,25 +21,27 @@ void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, Bu
 
 void add_elementwise_step(plan::Plan& plan, FloatType type, const std::string& name,
                           ops::Elementwise how, const std::vector<BufferId>& inputs, BufferId out,
-                          const Dims& dims) {
+                          const LayerTensor& like) {
+  std::vector<BufferId> reads = inputs;
+  reads.push_back(like.offsets);
   with_float_type(type, [&]<typename T>() {
     add_step(plan, {.name = name,
-                    .reads = inputs,
+                    .reads = reads,
                     .writes = {out},
                     .run = [=, &buffers = plan.buffers(),
                             views = std::vector<Vector<const T>>(inputs.size())](
                                const plan::StepContext& c) mutable {
                       const StepViews<T> v(buffers, c);
-                      for (size_t i = 0; i < inputs.size(); ++i) views[i] = v.flat(inputs[i], dims);
-                      ops::elementwise<T>(v.exec, how, views, v.flat(out, dims));
+                      for (size_t i = 0; i < inputs.size(); ++i) views[i] = v.flat(inputs[i], like);
+                      ops::elementwise<T>(v.exec, how, views, v.flat(out, like));
                     }});
   });
 }
 
 void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
                       const std::vector<ColumnMove>& moves, BufferId to, int64_t width,
-                      int64_t sample_rows) {
-  std::vector<BufferId> reads;
+                      const RowCount& of) {
+  std::vector<BufferId> reads = {of.offsets};
   for (const ColumnMove& m : moves)
     if (std::find(reads.begin(), reads.end(), m.from) == reads.end()) reads.push_back(m.from);
   with_float_type(type, [&]<typename T>() {
@@ -49,7 +51,7 @@ void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
                     .run = [=, &buffers = plan.buffers(),
                             blocks = std::vector<ops::ColumnBlock<T>>(moves.size())](
                                const plan::StepContext& c) mutable {
-                      const int64_t rows = c.batch * sample_rows;
+                      const int64_t rows = StepViews<T>(buffers, c).count(of);
                       for (size_t i = 0; i < moves.size(); ++i) {
                         const ColumnMove& m = moves[i];
                         blocks[i] = {matrix<T>(buffers, m.from, rows, m.width), m.begin, m.to_begin,

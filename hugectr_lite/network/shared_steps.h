@@ -10,25 +10,24 @@
 
 namespace hlite::network {
 
-// to = from, both of shape `dims`.
+// to = from, both of the shape of `like`.
 void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
-                   BufferId to, const Dims& dims);
+                   BufferId to, const LayerTensor& like);
 
-// out = inputs[0] + inputs[1] + ..., or - or *, in that order, all of shape `dims`.
+// out = inputs[0] + inputs[1] + ..., or - or *, in that order, all of the shape of `like`.
 void add_elementwise_step(plan::Plan& plan, FloatType type, const std::string& name,
                           ops::Elementwise how, const std::vector<BufferId>& inputs, BufferId out,
-                          const Dims& dims);
+                          const LayerTensor& like);
 
 // Columns [begin, begin + columns) of `from` [rows, width], to go to column `to_begin` on.
 struct ColumnMove {
   BufferId from = kNoBuffer;
   int64_t width = 0, begin = 0, to_begin = 0, columns = 0;
 };
-// `to` [rows, width] put together: each column the sum of what moves there, or 0. There are
-// `sample_rows` rows for each sample.
+// `to` [rows, width] put together: each column the sum of what moves there, or 0.
 void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
                       const std::vector<ColumnMove>& moves, BufferId to, int64_t width,
-                      int64_t sample_rows = 1);
+                      const RowCount& rows = {});
 
 // The sums of all ranks, where there are several.
 void add_gather_step(plan::Plan& plan, const LayerIo& io, const std::string& name,

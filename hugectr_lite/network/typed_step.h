@@ -14,15 +14,30 @@ struct StepViews {
   StepViews(const Buffers& all, const plan::StepContext& c)
       : buffers(all), context(c), exec(c.exec), batch(c.batch) {}
 
-  // A tensor's values, or its gradient, as one vector: [batch * elements of a sample].
-  [[nodiscard]] Vector<T> values(const LayerTensor& t) const { return flat(t.value, t.dims); }
-  [[nodiscard]] Vector<T> grads(const LayerTensor& t) const { return flat(t.grad, t.dims); }
+  [[nodiscard]] int64_t count(const RowCount& rows) const {
+    return rows.offsets == kNoBuffer ? batch * rows.of_sample
+                                     : buffers.template data<int64_t>(rows.offsets)[batch];
+  }
+  // A tensor's values, or its gradient, as one vector: [rows * elements of a row].
+  [[nodiscard]] Vector<T> values(const LayerTensor& t) const { return flat(t.value, t); }
+  [[nodiscard]] Vector<T> grads(const LayerTensor& t) const { return flat(t.grad, t); }
+  [[nodiscard]] Vector<T> flat(BufferId id, const LayerTensor& like) const {
+    return vector<T>(buffers, id, count(rows_of(like)) * width_of_row(like.dims));
+  }
   [[nodiscard]] Vector<T> flat(BufferId id, const Dims& dims) const {
     return vector<T>(buffers, id, batch * elements(dims));
   }
   // [batch, width], or for kNoBuffer none.
   [[nodiscard]] Matrix<T> rows(BufferId id, int64_t width) const {
     return matrix<T>(buffers, id, batch, width);
+  }
+  // Of a packed tensor: where each sample's rows begin, [batch + 1].
+  [[nodiscard]] Vector<const int64_t> offsets(BufferId id) const {
+    return {buffers.data<int64_t>(id), batch + 1};
+  }
+  // Its rows, or those of its gradient.
+  [[nodiscard]] Matrix<T> packed(BufferId id, const LayerTensor& like) const {
+    return matrix<T>(buffers, id, count(rows_of(like)), like.dims.back());
   }
   // [batch, dims[0], dims[1]]
   [[nodiscard]] View<T, 3> cube(BufferId id, const Dims& dims) const {

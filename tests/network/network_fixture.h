@@ -33,11 +33,11 @@ class NetworkFixture {
 
   // `layers`: the elements of a JSON list. Input 0 holds labels, 0 or 1; lengths hold all that a
   // history may have, from 0; the others random numbers, and zeros after a history's valid rows.
-  // `pad_inputs`, `type`: NetworkSetup's. `device`: a GPU in place of CPU threads; its buffers are
+  // `pad_inputs`, `type`, `packs_histories`: NetworkSetup's. `device`: a GPU in place of CPU threads; its buffers are
   // not for input(), floats() and tensor().
   NetworkFixture(const std::string& layers, std::vector<Input> inputs, int64_t batch,
                  int threads = 2, bool pad_inputs = false, FloatType type = FloatType::kFloat,
-                 const Exec* device = nullptr)
+                 const Exec* device = nullptr, bool packs_histories = true)
       : batch_(batch),
         inputs_(std::move(inputs)),
         root_(config::JsonNode::parse(R"({"layers":[)" + layers + "]}", "test.json")),
@@ -64,7 +64,8 @@ class NetworkFixture {
                                  .step = step_,
                                  .seed = 11,
                                  .type = type,
-                                 .pad_inputs = pad_inputs});
+                                 .pad_inputs = pad_inputs,
+                                 .packs_histories = packs_histories && !exec_.on_gpu()});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);
     // The plans must not complain that no step wrote the inputs' gradients, nor miss any step.

@@ -25,13 +25,13 @@ class ActivationLayer final : public Layer {
       : Layer(node, std::move(wiring)), f_(f) {}
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
-    return {.tops = {bottoms[0]}, .rows = Rows::kAlike, .summary = summary_};
+    return {.tops = {bottoms[0]}, .rows = Rows::kAlone, .summary = summary_};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     add_typed_step(plan, io.type,
-                   {.name = name() + ".fprop", .reads = {x.value}, .writes = {y.value}},
+                   {.name = name() + ".fprop", .reads = {x.value, x.offsets}, .writes = {y.value}},
                    [=, f = f_]<typename T>(const StepViews<T>& v) {
                      ops::activation_forward<T>(v.exec, f, v.values(x), v.values(y));
                    });
@@ -41,7 +41,7 @@ class ActivationLayer final : public Layer {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     add_typed_step(plan, io.type,
                    {.name = name() + ".bprop",
-                    .reads = {(F::kFromInput ? x : y).value, y.grad},
+                    .reads = {(F::kFromInput ? x : y).value, y.grad, y.offsets},
                     .writes = {x.grad}},
                    [=, f = f_]<typename T>(const StepViews<T>& v) {
                      ops::activation_backward<T>(v.exec, f, v.values(F::kFromInput ? x : y),

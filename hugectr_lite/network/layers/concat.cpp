@@ -28,7 +28,7 @@ class ConcatLayer : public Layer {
                         axis_, bottoms()[0], to_string(dims[0]), bottoms()[i], to_string(dims[i])));
       top[joined] += dims[i][joined];
     }
-    return {.tops = {top}, .rows = joined + 1 == top.size() ? Rows::kAlike : Rows::kMixed};
+    return {.tops = {top}, .rows = joined + 1 == top.size() ? Rows::kAlone : Rows::kMixed};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
@@ -40,7 +40,7 @@ class ConcatLayer : public Layer {
       moves.push_back({.from = x.value, .width = width, .to_begin = at, .columns = width});
       at += width;
     }
-    add_columns_step(plan, io.type, name() + ".fprop", moves, y.value, at, rows_of(y.dims));
+    add_columns_step(plan, io.type, name() + ".fprop", moves, y.value, at, count_of(y));
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -50,7 +50,7 @@ class ConcatLayer : public Layer {
       const int64_t width = width_of(io.bottoms[i].dims);
       add_columns_step(plan, io.type, fmt::format("{}.bprop{}", name(), i),
                        {{.from = y.grad, .width = width_of(y.dims), .begin = at, .columns = width}},
-                       io.bottoms[i].grad, width, rows_of(y.dims));
+                       io.bottoms[i].grad, width, count_of(y));
       at += width;
     }
   }
@@ -68,6 +68,9 @@ class ConcatLayer : public Layer {
   // A sample as a matrix whose rows the tensors share.
   [[nodiscard]] int64_t rows_of(const Dims& dims) const {
     return joined_dimension(dims) == 0 ? 1 : dims[0];
+  }
+  [[nodiscard]] RowCount count_of(const LayerTensor& y) const {
+    return {rows_of(y.dims), y.offsets};
   }
   [[nodiscard]] int64_t width_of(const Dims& dims) const { return elements(dims) / rows_of(dims); }
 

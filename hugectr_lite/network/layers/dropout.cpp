@@ -23,13 +23,13 @@ class DropoutLayer : public Layer {
       : Layer(node, std::move(wiring)), rate_(rate) {}
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    return {.tops = {dims[0]}, .rows = Rows::kAlike, .summary = fmt::format("rate {}", rate_)};
+    return {.tops = {dims[0]}, .rows = Rows::kAlone, .summary = fmt::format("rate {}", rate_)};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     if (phase == Phase::kEval)
-      return add_copy_step(plan, io.type, name() + ".fprop", x.value, y.value, y.dims);
+      return add_copy_step(plan, io.type, name() + ".fprop", x.value, y.value, y);
     add_mask_step(plan, io, name() + ".fprop", x.value, y.value);
   }
 
@@ -38,19 +38,29 @@ class DropoutLayer : public Layer {
   }
 
  private:
-  // `to` = `from`, under the mask of this rank's samples in this iteration.
+  // `to` = `from`, under the mask of this rank's samples in this iteration; that of a row does not
+  // depend on packing.
   void add_mask_step(plan::Plan& plan, const LayerIo& io, std::string step_name, BufferId from,
                      BufferId to) const {
     const ops::DropoutMask mask = {.rate = static_cast<float>(rate_),
                                    .seed = io.seed,
                                    .stream = random::stream_of(name() + ".mask")};
     add_typed_step(plan, io.type,
-                   {.name = std::move(step_name), .reads = {from, io.step}, .writes = {to}},
-                   [=, dims = io.tops[0].dims, step = io.step]<typename T>(const StepViews<T>& v) {
+                   {.name = std::move(step_name),
+                    .reads = {from, io.step, io.tops[0].offsets},
+                    .writes = {to}},
+                   [=, y = io.tops[0], step = io.step]<typename T>(const StepViews<T>& v) {
                      ops::DropoutMask now = mask;
                      now.step = pointer<int64_t>(v.buffers, step);
-                     now.first_element = v.context.first_row * elements(dims);
-                     ops::dropout<T>(v.exec, v.flat(from, dims), v.flat(to, dims), now);
+                     now.first_element = v.context.first_row * elements(y.dims);
+                     const Vector<T> x = v.flat(from, y), out = v.flat(to, y);
+                     if (y.offsets == kNoBuffer) return ops::dropout<T>(v.exec, x, out, now);
+                     for (int64_t b = 0; b < v.batch; ++b, now.first_element += elements(y.dims)) {
+                       const int64_t* const at = v.offsets(y.offsets).row(b);
+                       const int64_t width = y.dims.back();
+                       ops::dropout<T>(v.exec, x.rows(at[0] * width, at[1] * width),
+                                       out.rows(at[0] * width, at[1] * width), now);
+                     }
                    });
   }
 

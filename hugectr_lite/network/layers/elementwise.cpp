@@ -30,14 +30,14 @@ class ElementwiseLayer : public Layer {
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     expect_equal_shapes(dims);
-    return {.tops = {dims[0]}, .rows = Rows::kAlike};
+    return {.tops = {dims[0]}, .rows = Rows::kAlone};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     std::vector<BufferId> inputs;
     for (const LayerTensor& x : io.bottoms) inputs.push_back(x.value);
     add_elementwise_step(plan, io.type, name() + ".fprop", how_, inputs, io.tops[0].value,
-                         io.tops[0].dims);
+                         io.tops[0]);
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -46,11 +46,11 @@ class ElementwiseLayer : public Layer {
       const std::string step = fmt::format("{}.bprop{}", name(), i);
       const BufferId dx = io.bottoms[i].grad;
       if (how_ == Elementwise::kProduct)
-        add_elementwise_step(plan, io.type, step, how_, others(io, i), dx, y.dims);
+        add_elementwise_step(plan, io.type, step, how_, others(io, i), dx, y);
       else if (how_ == Elementwise::kDifference && i == 1)
         add_negation(plan, io, step);
       else
-        add_copy_step(plan, io.type, step, y.grad, dx, y.dims);
+        add_copy_step(plan, io.type, step, y.grad, dx, y);
     }
   }
 
@@ -64,7 +64,7 @@ class ElementwiseLayer : public Layer {
   }
   static void add_negation(plan::Plan& plan, const LayerIo& io, const std::string& step) {
     const LayerTensor &x = io.bottoms[1], &y = io.tops[0];
-    add_typed_step(plan, io.type, {.name = step, .reads = {y.grad}, .writes = {x.grad}},
+    add_typed_step(plan, io.type, {.name = step, .reads = {y.grad, y.offsets}, .writes = {x.grad}},
                    [=]<typename T>(const StepViews<T>& v) {
                      const Vector<T> from = v.grads(y), to = v.grads(x);
                      ops::broadcast_axis<T>(v.exec, {from.data(), 1, from.size()}, -1,

@@ -17,7 +17,7 @@ namespace {
 // Rows of the products: `x` is seen as a matrix along its last dimension.
 template <typename T>
 int64_t rows_of(const StepViews<T>& v, const LayerTensor& x) {
-  return v.batch * rows_of_sample(x.dims);
+  return v.count(rows_of(x));
 }
 int64_t width_of(const LayerTensor& x) { return x.columns / rows_of_sample(x.dims); }
 
@@ -83,7 +83,7 @@ class InnerProductLayer : public Layer {
     top.back() = out;
     LayerShape shape = {
         .tops = {top},
-        .rows = Rows::kAlike,
+        .rows = Rows::kAlone,
         .parameters = {{"weight", {in, out}, {is_.weight_init, in, out}}},
         .relu_mask_bytes = has_relu() ? rows_of_sample(top) * ops::relu_mask_bytes(out) : 0,
         .summary = fmt::format("{} -> {}{}{}", in, out, is_.bias ? "" : ", no bias",
@@ -101,7 +101,7 @@ class InnerProductLayer : public Layer {
     const BufferId mask = phase == Phase::kTrain ? io.relu_mask : kNoBuffer;
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop",
-                    .reads = {x.value, weight, bias},
+                    .reads = {x.value, weight, bias, x.offsets},
                     .writes = {y.value, mask},
                     .flops_per_sample = flops(x)},
                    [=, relu = has_relu()]<typename T>(const StepViews<T>& v) {
@@ -153,7 +153,7 @@ class InnerProductLayer : public Layer {
     add_typed_step(plan, io.type,
                    {.name = name() + ".dbias",
                     .lane = relu ? plan::Lane::kCompute : io.weight_gradient_lane,
-                    .reads = {y.grad, relu_record(relu, io.relu_mask, y.value)},
+                    .reads = {y.grad, relu_record(relu, io.relu_mask, y.value), y.offsets},
                     .writes = {relu ? y.grad : kNoBuffer, db}},
                    [=, out = is_.outputs, mask = io.relu_mask]<typename T>(const StepViews<T>& v) {
                      const int64_t rows = rows_of(v, y);
@@ -171,7 +171,8 @@ class InnerProductLayer : public Layer {
     add_typed_step(
         plan, io.type,
         {.name = name() + ".bprop",
-         .reads = {y.grad, io.params[0].working, relu_record(under.relu, under.relu_mask, x.value)},
+         .reads = {y.grad, io.params[0].working, relu_record(under.relu, under.relu_mask, x.value),
+                   x.offsets},
          .writes = {x.grad, under.bias_grad},
          .flops_per_sample = flops(x)},
         [=, out = is_.outputs, weight = io.params[0].working]<typename T>(const StepViews<T>& v) {
@@ -195,7 +196,7 @@ class InnerProductLayer : public Layer {
         plan, io.type,
         {.name = name() + ".wgrad",
          .lane = io.weight_gradient_lane,
-         .reads = {x.value, y.grad},
+         .reads = {x.value, y.grad, x.offsets},
          .writes = {io.params[0].grad},
          .flops_per_sample = flops(x)},
         [=, out = is_.outputs, dw = io.params[0].grad]<typename T>(const StepViews<T>& v) {

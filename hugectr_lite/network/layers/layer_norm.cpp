@@ -29,7 +29,7 @@ class LayerNormLayer : public Layer {
     constexpr int64_t kNumbers = 4;
     return {
         .tops = {dims[0]},
-        .rows = Rows::kAlike,
+        .rows = Rows::kAlone,
         .parameters = {{"gamma", {n}, {gamma_init_, 0, n}}, {"beta", {n}, {beta_init_, 0, n}}},
         .workspace_bytes = (ops::terms_workspace(n) + 2 * n) * static_cast<int64_t>(sizeof(double)),
         .kept = {kNumbers * rows_of_sample(dims[0])},
@@ -40,7 +40,7 @@ class LayerNormLayer : public Layer {
     const NormPlace p = place_of(io);
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop",
-                    .reads = {p.x.value, p.gamma.value, p.beta.value},
+                    .reads = {p.x.value, p.gamma.value, p.beta.value, p.x.offsets},
                     .writes = {p.y.value, p.kept}},
                    [=, epsilon = static_cast<float>(epsilon_)]<typename T>(const StepViews<T>& v) {
                      ops::layer_norm_forward<T>(v.exec, p.rows(v, p.x.value),
@@ -55,7 +55,7 @@ class LayerNormLayer : public Layer {
     add_typed_step(
         plan, io.type,
         {.name = name() + ".wgrad",
-         .reads = {p.x.value, p.y.grad, p.kept},
+         .reads = {p.x.value, p.y.grad, p.kept, p.x.offsets},
          .writes = {io.workspace, p.gamma.grad, p.beta.grad}},
         [=, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
           double* const at = v.buffers.template data<double>(workspace);
@@ -68,7 +68,7 @@ class LayerNormLayer : public Layer {
         });
     add_typed_step(plan, io.type,
                    {.name = name() + ".bprop",
-                    .reads = {p.x.value, p.y.grad, p.kept, p.gamma.value},
+                    .reads = {p.x.value, p.y.grad, p.kept, p.gamma.value, p.x.offsets},
                     .writes = {p.x.grad}},
                    [=]<typename T>(const StepViews<T>& v) {
                      ops::layer_norm_backward<T>(
@@ -82,20 +82,19 @@ class LayerNormLayer : public Layer {
     LayerTensor x, y;
     LayerParameter gamma, beta;
     BufferId kept = kNoBuffer;
-    int64_t sample_rows = 1, n = 0;
+    int64_t n = 0;
     template <typename T>
     [[nodiscard]] Matrix<T> rows(const StepViews<T>& v, BufferId id) const {
-      return matrix<T>(v.buffers, id, v.batch * sample_rows, n);
+      return matrix<T>(v.buffers, id, v.count(rows_of(x)), n);
     }
     template <typename T>
     [[nodiscard]] Matrix<float> statistics(const StepViews<T>& v) const {
-      return matrix(v.buffers, kept, v.batch * sample_rows, 2);
+      return matrix(v.buffers, kept, v.count(rows_of(x)), 2);
     }
   };
   [[nodiscard]] static NormPlace place_of(const LayerIo& io) {
-    const Dims& dims = io.bottoms[0].dims;
-    return {io.bottoms[0], io.tops[0],           io.params[0], io.params[1],
-            io.kept[0],    rows_of_sample(dims), dims.back()};
+    return {io.bottoms[0], io.tops[0], io.params[0],
+            io.params[1],  io.kept[0], io.bottoms[0].dims.back()};
   }
 
   double epsilon_ = 1e-5;

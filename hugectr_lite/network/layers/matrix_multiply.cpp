@@ -29,7 +29,10 @@ class MatrixMultiplyLayer final : public Layer {
           fmt::format("expected as many columns of \"{}\" as rows of \"{}\", found "
                       "{} and {}",
                       bottoms()[0], bottoms()[1], to_string(dims[0]), to_string(dims[1])));
-    return {.tops = {Dims{dims[0][0], dims[1][1]}}, .rows = Rows::kCounted};
+    // Weights of 0 are as good as a mask.
+    return {.tops = {Dims{dims[0][0], dims[1][1]}},
+            .rows = Rows::kCounted,
+            .masked = MaskedBottoms{.mask = 0, .by_columns = {1}}};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

@@ -36,11 +36,13 @@ class MultiHeadAttentionLayer final : public Layer {
     if (h % heads_ != 0)
       config::fail_expected(*node().find("num_attention_heads"),
                             fmt::format("a divisor of {}, the width of \"{}\"", h, bottoms()[0]));
-    return {.tops = {dims[0]},
-            .rows = Rows::kCounted,
-            .kept = {2 * ops::kAttentionStatistics * heads_ * f},  // of 16 bits or more
-            .summary = fmt::format("{} head{} of {}{}", heads_, heads_ == 1 ? "" : "s", h / heads_,
-                                   dims.size() == 4 ? ", masked" : "")};
+    LayerShape shape = {.tops = {dims[0]},
+                        .rows = Rows::kCounted,
+                        .kept = {2 * ops::kAttentionStatistics * heads_ * f},  // of 16 bits or more
+                        .summary = fmt::format("{} head{} of {}{}", heads_, heads_ == 1 ? "" : "s",
+                                               h / heads_, dims.size() == 4 ? ", masked" : "")};
+    if (dims.size() == 4) shape.masked = {.mask = 3, .by_columns = {1, 2}, .by_rows = {0}};
+    return shape;
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

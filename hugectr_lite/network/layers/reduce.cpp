@@ -6,6 +6,7 @@
 // `factor` times along its row, [B, w factor]; `axis` 1: each row `factor` times, [B factor, w].
 // The gradient is the sum over all copies; HugeCTR takes the first one's alone.
 #include "hugectr_lite/ops/reduce.h"
+#include "hugectr_lite/ops/packed_rows.h"
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"
@@ -55,6 +56,28 @@ void add_repeat_step(plan::Plan& plan, FloatType type, std::string name, const C
                  });
 }
 
+// The same of the rows of `packed`; those of no sample sum to 0.
+void add_packed_sum_step(plan::Plan& plan, FloatType type, std::string name,
+                         const LayerTensor& packed, BufferId from, BufferId to, bool mean = false) {
+  add_typed_step(plan, type,
+                 {.name = std::move(name), .reads = {from, packed.offsets}, .writes = {to}},
+                 [=, width = packed.dims.back()]<typename T>(const StepViews<T>& v) {
+                   ops::sum_packed_rows<T>(v.exec, v.packed(from, packed),
+                                           v.offsets(packed.offsets), mean, v.rows(to, width));
+                 });
+}
+
+void add_packed_repeat_step(plan::Plan& plan, FloatType type, std::string name,
+                            const LayerTensor& packed, BufferId from, BufferId to,
+                            bool mean = false) {
+  add_typed_step(plan, type,
+                 {.name = std::move(name), .reads = {from, packed.offsets}, .writes = {to}},
+                 [=, width = packed.dims.back()]<typename T>(const StepViews<T>& v) {
+                   ops::repeat_rows<T>(v.exec, v.rows(from, width), v.offsets(packed.offsets), mean,
+                                       v.packed(to, packed));
+                 });
+}
+
 class ReduceLayer : public Layer {
  public:
   ReduceLayer(Block& s, bool mean) : Layer(s), mean_(mean) {
@@ -87,16 +110,22 @@ class ReduceLayer : public Layer {
     Dims top = x;
     top[reduced(x)] = 1;
     if (reduced(x) + 1 < x.size()) top.lengths = "";
-    return {.tops = {top}, .rows = Rows::kCounted};
+    LayerShape shape = {.tops = {top}, .rows = Rows::kCounted};
+    if (traits_.takes_lengths) shape.takes_packed = {0};
+    return shape;
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    if (x.offsets != kNoBuffer)
+      return add_packed_sum_step(plan, io.type, name() + ".fprop", x, x.value, y.value, mean_);
     add_sum_step(plan, io.type, name() + ".fprop", cut_of(x.dims), x.value, y.value, counted(io));
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    if (x.offsets != kNoBuffer)
+      return add_packed_repeat_step(plan, io.type, name() + ".bprop", x, y.grad, x.grad, mean_);
     add_repeat_step(plan, io.type, name() + ".bprop", cut_of(x.dims), y.grad, x.grad, counted(io));
   }
 
@@ -146,16 +175,21 @@ class ScaleLayer : public Layer {
     }
     return {.tops = {top},
             .rows = by_row_ ? Rows::kMixed : Rows::kAlike,
-            .summary = fmt::format("each {} {} times", by_row_ ? "row" : "number", factor_)};
+            .summary = fmt::format("each {} {} times", by_row_ ? "row" : "number", factor_),
+            .repeats_row = by_row_ && rows_of_sample(x) == 1};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    if (y.offsets != kNoBuffer)
+      return add_packed_repeat_step(plan, io.type, name() + ".fprop", y, x.value, y.value);
     add_repeat_step(plan, io.type, name() + ".fprop", cut_of(x.dims), x.value, y.value);
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    if (y.offsets != kNoBuffer)
+      return add_packed_sum_step(plan, io.type, name() + ".bprop", y, y.grad, x.grad);
     add_sum_step(plan, io.type, name() + ".bprop", cut_of(x.dims), y.grad, x.grad);
   }
 

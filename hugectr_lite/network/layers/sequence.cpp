@@ -59,7 +59,10 @@ class SequenceMaskLayer : public Layer {
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     for (size_t i = 0; i < dims.size(); ++i) expect_lengths(dims, i, i);
-    return {.tops = {{1, from_, to_}}, .rows = Rows::kCounted, .summary = causal_ ? "causal" : ""};
+    return {.tops = {{1, from_, to_}},
+            .rows = Rows::kCounted,
+            .summary = causal_ ? "causal" : "",
+            .is_mask = true};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

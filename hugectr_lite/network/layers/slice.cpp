@@ -24,7 +24,7 @@ class SliceLayer : public Layer {
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    LayerShape shape = {.tops = {}, .rows = Rows::kAlike};
+    LayerShape shape = {.tops = {}, .rows = Rows::kAlone};
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const auto& [begin, end] = ranges_[i];
       if (end > dims[0].back())
@@ -46,7 +46,7 @@ class SliceLayer : public Layer {
                          .width = x.dims.back(),
                          .begin = ranges_[i].begin,
                          .columns = ranges_[i].width()}},
-                       io.tops[i].value, ranges_[i].width(), rows_of_sample(x.dims));
+                       io.tops[i].value, ranges_[i].width(), rows_of(x));
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -57,8 +57,7 @@ class SliceLayer : public Layer {
                        .width = ranges_[i].width(),
                        .to_begin = ranges_[i].begin,
                        .columns = ranges_[i].width()});
-    add_columns_step(plan, io.type, name() + ".bprop", moves, x.grad, x.dims.back(),
-                     rows_of_sample(x.dims));
+    add_columns_step(plan, io.type, name() + ".bprop", moves, x.grad, x.dims.back(), rows_of(x));
   }
 
  private:

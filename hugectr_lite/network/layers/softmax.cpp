@@ -24,7 +24,10 @@ class SoftmaxLayer : public Layer {
     expect_equal_shapes(dims);
     std::string summary = factor_ == 1 ? "" : fmt::format("factor {}", factor_);
     if (dims.size() == 2) summary += summary.empty() ? "masked" : ", masked";
-    return {.tops = {dims[0]}, .rows = Rows::kAlike, .summary = summary};
+    LayerShape shape = {.tops = {dims[0]}, .rows = Rows::kAlike, .summary = summary};
+    if (dims.size() == 2)
+      shape.masked = {.mask = 1, .by_columns = {0}, .by_rows = {0}, .alike = true};
+    return shape;
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

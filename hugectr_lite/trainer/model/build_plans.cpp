@@ -43,7 +43,8 @@ void Model::declare_network() {
                                  .gradient_overflow = loss_scaling_.gradient_overflow(),
                                  .pad_inputs = on_gpu,
                                  .relu_masks = on_gpu,
-                                 .weight_gradient_lane = weight_gradient_lane()};
+                                 .weight_gradient_lane = weight_gradient_lane(),
+                                 .packs_histories = !on_gpu};
   if (exchanges_) {
     setup.gradients = exchanges_->dense_sum.gradients();
     setup.gather = &exchanges_->layer_sums;

@@ -51,7 +51,8 @@ std::vector<LayerSize> layer_sizes(const Model& model) {
                    fmt::format("label, dense, keys; {}", data.format->name), 0});
   for (const auto& e : model.layers().embeddings) sizes.push_back(size_of(model, *e));
   const network::Network& network = *model.layers().network;
-  for (const auto& entry : network.layers()) sizes.push_back(size_of(network, entry));
+  for (const auto& entry : network.layers())
+    if (!entry.layer->traits().is_inserted) sizes.push_back(size_of(network, entry));
   return sizes;
 }
 

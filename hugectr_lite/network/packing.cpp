@@ -1,0 +1,313 @@
+#include "hugectr_lite/network/packing.h"
+
+#include <algorithm>
+#include <map>
+
+#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/packed_rows.h"
+
+namespace hlite::network {
+namespace {
+
+using LayerEntry = Network::LayerEntry;
+using TensorEntry = Network::TensorEntry;
+
+constexpr int kPadded = -1;  // TensorEntry::packed
+
+bool contains(const std::vector<size_t>& list, size_t i) {
+  return std::find(list.begin(), list.end(), i) != list.end();
+}
+
+// A tensor packed, or with its padding again.
+class RepackLayer final : public Layer {
+ public:
+  RepackLayer(const config::JsonNode& node, Wiring wiring) : Layer(node, std::move(wiring)) {
+    traits_.is_inserted = true;
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_move(plan, io, ".fprop", x, x.value, y, y.value);
+  }
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_move(plan, io, ".bprop", y, y.grad, x, x.grad);
+  }
+
+ private:
+  void add_move(plan::Plan& plan, const LayerIo& io, const char* step, const LayerTensor& x,
+                BufferId from, const LayerTensor& y, BufferId to) const {
+    const bool packs = y.offsets != kNoBuffer;
+    const LayerTensor &packed = packs ? y : x, &padded = packs ? x : y;
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + step, .reads = {from, packed.offsets}, .writes = {to}},
+        [=, rows = rows_of_sample(padded.dims)]<typename T>(const StepViews<T>& v) {
+          const auto offsets = v.offsets(packed.offsets);
+          const Matrix<T> short_rows = v.packed(packs ? to : from, packed);
+          const View<T, 3> all(v.buffers.template data<T>(packs ? from : to), v.batch, rows,
+                               packed.dims.back());
+          if (packs)
+            ops::pack_rows<T>(v.exec, all, offsets, short_rows);
+          else
+            ops::unpack_rows<T>(v.exec, short_rows, offsets, all);
+        });
+  }
+};
+
+// What is known of a tensor: the lengths of the history that its rows are of, and of the one that
+// its last dimension runs over.
+struct Positions {
+  std::string rows, columns;
+  std::string zero_rows;      // beyond these lengths, rows are 0
+  bool zero_columns = false;  // beyond `columns`, columns are 0
+};
+enum class Along { kRows, kColumns };
+
+class Packer {
+ public:
+  Packer(std::vector<LayerEntry>& layers, std::vector<TensorEntry>& tensors)
+      : layers_(layers), tensors_(tensors), known_(tensors.size()), packed_(layers.size(), kPadded), forms_(tensors.size(), kPadded) {
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      const Dims& dims = tensors_[t].dims;
+      if (!dims.is_lengths) known_[t].rows = dims.lengths;
+    }
+    for (const LayerEntry& e : layers_) learn(e);
+    for (size_t l = layers_.size(); l-- > 0;) packed_[l] = decide(l);
+    for (size_t l = 0; l < layers_.size(); ++l) {
+      read_as_.emplace_back();
+      for (size_t b = 0; b < layers_[l].bottoms.size(); ++b)
+        read_as_.back().push_back(form_to_read(l, b));
+    }
+  }
+
+  std::vector<PackedHistory> rewrite(size_t inputs) {
+    std::vector<TensorEntry> old_tensors = std::move(tensors_);
+    std::vector<LayerEntry> old_layers = std::move(layers_);
+    tensors_.clear();
+    layers_.clear();
+    std::vector<size_t> place(old_tensors.size());
+    for (size_t t = 0; t < inputs; ++t) {
+      place[t] = tensors_.size();
+      tensors_.push_back(old_tensors[t]);
+      tensors_.back().consumers.clear();
+    }
+    for (size_t l = 0; l < old_layers.size(); ++l) {
+      LayerEntry& e = old_layers[l];
+      for (size_t b = 0; b < e.bottoms.size(); ++b) {
+        e.bottoms[b] = repacked(place[e.bottoms[b]], read_as_[l][b], e.layer->node());
+      }
+      for (const size_t t : e.tops) {
+        place[t] = tensors_.size();
+        tensors_.push_back(old_tensors[t]);
+        tensors_.back().consumers.clear();
+        tensors_.back().packed = packed_[l];
+      }
+      const size_t first = tensors_.size() - e.tops.size();
+      for (size_t i = 0; i < e.tops.size(); ++i) e.tops[i] = first + i;
+      add(std::move(e));
+    }
+    return std::move(histories_);
+  }
+
+ private:
+  [[nodiscard]] const Dims& dims_of(size_t t) const { return tensors_[t].dims; }
+  // A view that leaves rows where they are.
+  [[nodiscard]] bool keeps_rows(const LayerEntry& e) const {
+    const Dims &x = dims_of(e.bottoms[0]), &y = dims_of(e.tops[0]);
+    return e.layer->traits().is_view && rows_of_sample(x) == rows_of_sample(y) &&
+           x.back() == y.back();
+  }
+
+  void learn(const LayerEntry& e) {
+    if (e.tops.empty()) return;
+    Positions& top = known_[e.tops[0]];
+    if (e.shape.is_mask) {
+      top.zero_rows = dims_of(e.bottoms[0]).lengths;
+      top.columns = dims_of(e.bottoms[1]).lengths;
+      top.zero_columns = true;
+    } else if (e.layer->traits().is_view) {
+      const Positions& of = known_[e.bottoms[0]];
+      const Dims &x = dims_of(e.bottoms[0]), &y = dims_of(e.tops[0]);
+      if (x.back() == y.back()) {
+        top.columns = of.columns;
+        top.zero_columns = of.zero_columns;
+        if (keeps_rows(e)) top.zero_rows = of.zero_rows;
+      } else if (x.back() == 1 && y.back() == rows_of_sample(x)) {
+        top.columns = of.rows;
+      }
+    } else if (e.shape.masked && e.shape.masked->alike) {
+      const Positions& mask = known_[e.bottoms[e.shape.masked->mask]];
+      if (mask.zero_columns) top.columns = mask.columns;
+      top.zero_columns = mask.zero_columns;
+    }
+  }
+
+  // Returns true if no reader of tensor t looks at what is beyond the lengths of the history.
+  [[nodiscard]] bool unseen(size_t t, Along along, const PackedHistory& h) const {
+    const auto& consumers = tensors_[t].consumers;
+    return std::all_of(consumers.begin(), consumers.end(), [&](const auto& consumer) {
+      return overlooks(consumer.first, consumer.second, along, h);
+    });
+  }
+  [[nodiscard]] bool overlooks(size_t layer, size_t bottom, Along along,
+                               const PackedHistory& h) const {
+    const LayerEntry& e = layers_[layer];
+    if (e.layer->traits().is_view) {
+      const Positions& top = known_[e.tops[0]];
+      if (along == Along::kRows && top.rows == h.lengths)
+        return unseen(e.tops[0], Along::kRows, h);
+      return top.columns == h.lengths && unseen(e.tops[0], Along::kColumns, h);
+    }
+    if (along == Along::kRows && is_packed_by(wanted(layer), h)) return true;
+    if (along == Along::kRows && e.layer->traits().takes_lengths)
+      return std::any_of(e.bottoms.begin(), e.bottoms.end(), [&](size_t t) {
+        return dims_of(t).is_lengths && dims_of(t).lengths == h.lengths;
+      });
+    if (!e.shape.masked) return false;
+    const MaskedBottoms& masked = *e.shape.masked;
+    const Positions& mask = known_[e.bottoms[masked.mask]];
+    const bool by_columns =
+        contains(masked.by_columns, bottom) && mask.zero_columns && mask.columns == h.lengths;
+    const bool by_rows = contains(masked.by_rows, bottom) && mask.zero_rows == h.lengths;
+    if (masked.alike) return along == Along::kRows ? by_rows : by_columns;
+    return along == Along::kRows && (by_columns || by_rows);
+  }
+  [[nodiscard]] bool is_packed_by(int packed, const PackedHistory& h) const {
+    if (packed == kPadded) return false;
+    const PackedHistory& of = histories_[static_cast<size_t>(packed)];
+    return of.lengths == h.lengths && of.rows == h.rows;
+  }
+  // What a layer's bottoms must be packed by.
+  [[nodiscard]] int wanted(size_t layer) const {
+    return layers_[layer].shape.repeats_row ? kPadded : packed_[layer];
+  }
+  // The same of one bottom, where the layer takes what there is.
+  [[nodiscard]] int form_to_read(size_t layer, size_t bottom) const {
+    const LayerEntry& e = layers_[layer];
+    const size_t t = e.bottoms[bottom];
+    if (!contains(e.shape.takes_packed, bottom)) return wanted(layer);
+    const int producer = tensors_[t].producer;
+    const int made = producer < 0 ? kPadded : packed_[static_cast<size_t>(producer)];
+    for (const int form : {made, forms_[t]})
+      if (form != kPadded &&
+          overlooks(layer, bottom, Along::kRows, histories_[static_cast<size_t>(form)]))
+        return form;
+    return kPadded;
+  }
+
+  int index_of(const PackedHistory& h) {
+    for (int i = 0; i < static_cast<int>(histories_.size()); ++i)
+      if (is_packed_by(i, h)) return i;
+    histories_.push_back(h);
+    return static_cast<int>(histories_.size()) - 1;
+  }
+
+  // Which history the layer's tops are packed by, as all layers above are decided.
+  int decide(size_t l) {
+    const LayerEntry& e = layers_[l];
+    if (e.tops.empty() || e.bottoms.empty()) return kPadded;
+    const size_t top = e.tops[0];
+    if (e.shape.repeats_row) return asked_for(top);
+    if (keeps_rows(e)) {
+      const int packed = asked_for(top);
+      if (packed != kPadded) forms_[e.bottoms[0]] = packed;
+      return packed;
+    }
+    const PackedHistory h = {known_[top].rows, rows_of_sample(dims_of(top)), kNoBuffer};
+    if (e.shape.rows != Rows::kAlone || h.lengths.empty()) return kPadded;
+    if (std::none_of(tensors_.begin(), tensors_.end(),
+                     [&](const TensorEntry& t) { return t.name == h.lengths; }))
+      return kPadded;  // the data name no lengths
+    for (const size_t t : e.bottoms)
+      if (rows_of_sample(dims_of(t)) != h.rows || dims_of(t).is_lengths) return kPadded;
+    for (const size_t t : e.tops)
+      if (!unseen(t, Along::kRows, h)) return kPadded;
+    const int packed = index_of(h);
+    for (const size_t t : e.bottoms) forms_[t] = packed;
+    return packed;
+  }
+  // The history that all readers of t are packed by, if they are.
+  int asked_for(size_t t) {
+    int packed = kPadded;
+    for (const auto& [layer, bottom] : tensors_[t].consumers) {
+      if (contains(layers_[layer].shape.takes_packed, bottom)) continue;
+      if (wanted(layer) == kPadded || (packed != kPadded && packed != wanted(layer)))
+        return kPadded;
+      packed = wanted(layer);
+    }
+    return packed;
+  }
+
+  // Tensor t in the form asked for.
+  size_t repacked(size_t t, int packed, const config::JsonNode& node) {
+    if (tensors_[t].packed == packed) return t;
+    const auto [made, is_new] = made_.try_emplace({t, packed}, tensors_.size());
+    if (!is_new) return made->second;
+    TensorEntry other = tensors_[t];
+    other.name += packed == kPadded ? ".unpacked" : ".packed";
+    other.consumers.clear();
+    other.packed = packed;
+    LayerEntry entry;
+    entry.layer = std::make_unique<RepackLayer>(
+        node, Wiring{other.name, packed == kPadded ? "Unpack" : "Pack", {tensors_[t].name},
+                     {other.name}});
+    entry.shape = {.tops = {other.dims}, .rows = Rows::kCounted};
+    entry.bottoms = {t};
+    entry.tops = {tensors_.size()};
+    tensors_.push_back(std::move(other));
+    add(std::move(entry));
+    return made->second;
+  }
+  void add(LayerEntry entry) {
+    for (size_t b = 0; b < entry.bottoms.size(); ++b)
+      tensors_[entry.bottoms[b]].consumers.emplace_back(layers_.size(), b);
+    for (const size_t t : entry.tops) tensors_[t].producer = static_cast<int>(layers_.size());
+    layers_.push_back(std::move(entry));
+  }
+
+  std::vector<LayerEntry>& layers_;
+  std::vector<TensorEntry>& tensors_;
+  std::vector<Positions> known_;  // of each tensor
+  std::vector<int> packed_;       // of each layer: which history; kPadded
+  std::vector<int> forms_;        // of each tensor: how packed layers want it
+  std::vector<std::vector<int>> read_as_;  // of each layer: how it reads its bottoms
+  std::vector<PackedHistory> histories_;
+  std::map<std::pair<size_t, int>, size_t> made_;  // tensors in another form
+};
+
+}  // namespace
+
+std::vector<PackedHistory> pack_histories(std::vector<LayerEntry>& layers,
+                                          std::vector<TensorEntry>& tensors, size_t inputs) {
+  return Packer(layers, tensors).rewrite(inputs);
+}
+
+void Network::declare_offsets(Buffers& buffers) {
+  for (PackedHistory& h : packed_)
+    h.offsets = buffers.add(fmt::format("{}.offsets{}", h.lengths, h.rows),
+                            plan::BufferKind::kActivation,
+                            (setup_.max_batch + 1) * static_cast<int64_t>(sizeof(int64_t)));
+}
+
+BufferId Network::offsets_of(const TensorEntry& tensor) const {
+  return tensor.packed < 0 ? kNoBuffer : packed_[static_cast<size_t>(tensor.packed)].offsets;
+}
+
+// Of the histories whose lengths that layer made, or of inputs.
+void Network::emit_offsets(plan::Plan& plan, int producer) const {
+  for (const PackedHistory& h : packed_)
+    for (const TensorEntry& t : tensors_)
+      if (t.dims.is_lengths && t.name == h.lengths && t.producer == producer)
+        add_typed_step(plan, FloatType::kFloat,
+                       {.name = plan.buffers().name(h.offsets),
+                        .reads = {t.value},
+                        .writes = {h.offsets}},
+                       [=, lengths = t.value]<typename T>(const StepViews<T>& v) {
+                         ops::row_offsets(v.exec, vector(v.buffers, lengths, v.batch), h.rows,
+                                          {v.buffers.template data<int64_t>(h.offsets),
+                                           v.batch + 1});
+                       });
+}
+
+}  // namespace hlite::network

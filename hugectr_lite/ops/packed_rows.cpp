@@ -1,0 +1,106 @@
+#include "hugectr_lite/ops/packed_rows.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/valid_rows.h"
+
+namespace hlite::ops {
+namespace {
+
+// body(sample, its first row, their number), a thread at a time.
+template <typename T, typename Body>
+void for_packed_samples(const Exec& exec, const char* op, Vector<const int64_t> offsets,
+                        int64_t operations, const Body& body) {
+  wide_for<T>(exec, op, offsets.size() - 1, kElementGrain / (operations + 1) + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t b = begin; b < end; ++b) {
+                  const int64_t first = offsets.data()[b];
+                  body(b, first, offsets.data()[b + 1] - first);
+                }
+              });
+}
+
+float scale_of(bool mean, int64_t rows) {
+  return mean && rows > 0 ? 1.0f / static_cast<float>(rows) : 1.0f;
+}
+
+}  // namespace
+
+void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n,
+                 Vector<int64_t> offsets) {
+  HLITE_CHECK(!exec.on_gpu() && offsets.size() == lengths.size() + 1, "lengths {}, offsets {}",
+              lengths.shape(), offsets.shape());
+  int64_t at = 0;
+  for (int64_t b = 0; b < lengths.size(); ++b) {
+    offsets.data()[b] = at;
+    at += valid_rows(lengths, b, n);
+  }
+  offsets.data()[lengths.size()] = at;
+}
+
+template <typename T>
+void pack_rows(const Exec& exec, ViewOf<const T, 3> from, Vector<const int64_t> offsets,
+               MatrixOf<T> to) {
+  const int64_t width = to.dim(1);
+  for_packed_samples<T>(exec, "pack_rows", offsets, from.stride(),
+                        [&](int64_t b, int64_t first, int64_t rows) {
+                          std::copy_n(from.row(b), rows * width, to.row(first));
+                        });
+}
+
+template <typename T>
+void unpack_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
+                 ViewOf<T, 3> to) {
+  const int64_t width = from.dim(1);
+  for_packed_samples<T>(exec, "unpack_rows", offsets, to.stride(),
+                        [&](int64_t b, int64_t first, int64_t rows) {
+                          std::copy_n(from.row(first), rows * width, to.row(b));
+                          std::fill(to.row(b) + rows * width, to.row(b) + to.stride(),
+                                    from_float<T>(0));
+                        });
+}
+
+template <typename T>
+void sum_packed_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
+                     bool mean, MatrixOf<T> to) {
+  constexpr int64_t kChunk = 256;  // columns whose sums live in L1
+  const int64_t width = to.dim(1), all = from.dim(0) / std::max<int64_t>(1, to.dim(0));
+  for_packed_samples<T>(
+      exec, "sum_packed_rows", offsets, all * width, [&](int64_t b, int64_t first, int64_t rows) {
+        const float scale = scale_of(mean, rows);
+        for (int64_t begin = 0; begin < width; begin += kChunk) {
+          const int64_t n = std::min(kChunk, width - begin);
+          float sums[kChunk] = {};
+          for (int64_t i = first; i < first + rows; ++i)
+            for (int64_t j = 0; j < n; ++j) sums[j] += to_float(from.row(i)[begin + j]);
+          for (int64_t j = 0; j < n; ++j) to.row(b)[begin + j] = from_float<T>(scale * sums[j]);
+        }
+      });
+}
+
+template <typename T>
+void repeat_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets, bool mean,
+                 MatrixOf<T> to) {
+  const int64_t width = to.dim(1), all = to.dim(0) / std::max<int64_t>(1, from.dim(0));
+  for_packed_samples<T>(exec, "repeat_rows", offsets, all * width,
+                        [&](int64_t b, int64_t first, int64_t rows) {
+                          const float scale = scale_of(mean, rows);
+                          const T* const x = from.row(b);
+                          for (int64_t i = first; i < first + rows; ++i) {
+                            T* const y = to.row(i);
+#pragma GCC ivdep
+                            for (int64_t j = 0; j < width; ++j)
+                              y[j] = from_float<T>(scale * to_float(x[j]));
+                          }
+                        });
+}
+
+HLITE_INSTANTIATE_FLOATS(pack_rows)
+HLITE_INSTANTIATE_FLOATS(unpack_rows)
+HLITE_INSTANTIATE_FLOATS(sum_packed_rows)
+HLITE_INSTANTIATE_FLOATS(repeat_rows)
+
+}  // namespace hlite::ops

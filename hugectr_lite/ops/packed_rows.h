@@ -1,0 +1,33 @@
+// Histories without their padding, on the CPU: the valid rows of [B,n,W] as [R,W], those of one
+// sample after those of the one before. `offsets` [B+1] says where each sample's begin; the last of
+// them is R. T: float or bf16; sums are float's, in the order of rows.
+#pragma once
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops {
+
+// lengths [B], of histories of n rows.
+void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n,
+                 Vector<int64_t> offsets);
+
+// to [R,W] = the valid rows of from [B,n,W].
+template <typename T = float>
+void pack_rows(const Exec& exec, ViewOf<const T, 3> from, Vector<const int64_t> offsets,
+               MatrixOf<T> to);
+// The other way round, and zeros where padding is.
+template <typename T = float>
+void unpack_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
+                 ViewOf<T, 3> to);
+
+// to [B,W] = the sum of each sample's rows of from [R,W], or their mean; of none, 0.
+template <typename T = float>
+void sum_packed_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
+                     bool mean, MatrixOf<T> to);
+// to [R,W] = for each row that of its sample in from [B,W]; with `mean`, over how many there are.
+template <typename T = float>
+void repeat_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets, bool mean,
+                 MatrixOf<T> to);
+
+}  // namespace hlite::ops
