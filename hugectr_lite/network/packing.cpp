@@ -39,19 +39,18 @@ class RepackLayer final : public Layer {
                 BufferId from, const LayerTensor& y, BufferId to) const {
     const bool packs = y.offsets != kNoBuffer;
     const LayerTensor &packed = packs ? y : x, &padded = packs ? x : y;
-    add_typed_step(
-        plan, io.type,
-        {.name = name() + step, .reads = {from, packed.offsets}, .writes = {to}},
-        [=, rows = rows_of_sample(padded.dims)]<typename T>(const StepViews<T>& v) {
-          const auto offsets = v.offsets(packed.offsets);
-          const Matrix<T> short_rows = v.packed(packs ? to : from, packed);
-          const View<T, 3> all(v.buffers.template data<T>(packs ? from : to), v.batch, rows,
-                               packed.dims.back());
-          if (packs)
-            ops::pack_rows<T>(v.exec, all, offsets, short_rows);
-          else
-            ops::unpack_rows<T>(v.exec, short_rows, offsets, all);
-        });
+    add_typed_step(plan, io.type,
+                   {.name = name() + step, .reads = {from, packed.offsets}, .writes = {to}},
+                   [=, rows = rows_of_sample(padded.dims)]<typename T>(const StepViews<T>& v) {
+                     const auto offsets = v.offsets(packed.offsets);
+                     const Matrix<T> short_rows = v.packed(packs ? to : from, packed);
+                     const View<T, 3> all(v.buffers.template data<T>(packs ? from : to), v.batch,
+                                          rows, packed.dims.back());
+                     if (packs)
+                       ops::pack_rows<T>(v.exec, all, offsets, short_rows);
+                     else
+                       ops::unpack_rows<T>(v.exec, short_rows, offsets, all);
+                   });
   }
 };
 
@@ -67,7 +66,11 @@ enum class Along { kRows, kColumns };
 class Packer {
  public:
   Packer(std::vector<LayerEntry>& layers, std::vector<TensorEntry>& tensors)
-      : layers_(layers), tensors_(tensors), known_(tensors.size()), packed_(layers.size(), kPadded), forms_(tensors.size(), kPadded) {
+      : layers_(layers),
+        tensors_(tensors),
+        known_(tensors.size()),
+        packed_(layers.size(), kPadded),
+        forms_(tensors.size(), kPadded) {
     for (size_t t = 0; t < tensors_.size(); ++t) {
       const Dims& dims = tensors_[t].dims;
       if (!dims.is_lengths) known_[t].rows = dims.lengths;
@@ -155,8 +158,7 @@ class Packer {
     const LayerEntry& e = layers_[layer];
     if (e.layer->traits().is_view) {
       const Positions& top = known_[e.tops[0]];
-      if (along == Along::kRows && top.rows == h.lengths)
-        return unseen(e.tops[0], Along::kRows, h);
+      if (along == Along::kRows && top.rows == h.lengths) return unseen(e.tops[0], Along::kRows, h);
       return top.columns == h.lengths && unseen(e.tops[0], Along::kColumns, h);
     }
     if (along == Along::kRows && is_packed_by(wanted(layer), h)) return true;
@@ -250,8 +252,9 @@ class Packer {
     other.packed = packed;
     LayerEntry entry;
     entry.layer = std::make_unique<RepackLayer>(
-        node, Wiring{other.name, packed == kPadded ? "Unpack" : "Pack", {tensors_[t].name},
-                     {other.name}});
+        node,
+        Wiring{
+            other.name, packed == kPadded ? "Unpack" : "Pack", {tensors_[t].name}, {other.name}});
     entry.shape = {.tops = {other.dims}, .rows = Rows::kCounted};
     entry.bottoms = {t};
     entry.tops = {tensors_.size()};
@@ -268,9 +271,9 @@ class Packer {
 
   std::vector<LayerEntry>& layers_;
   std::vector<TensorEntry>& tensors_;
-  std::vector<Positions> known_;  // of each tensor
-  std::vector<int> packed_;       // of each layer: which history; kPadded
-  std::vector<int> forms_;        // of each tensor: how packed layers want it
+  std::vector<Positions> known_;           // of each tensor
+  std::vector<int> packed_;                // of each layer: which history; kPadded
+  std::vector<int> forms_;                 // of each tensor: how packed layers want it
   std::vector<std::vector<int>> read_as_;  // of each layer: how it reads its bottoms
   std::vector<PackedHistory> histories_;
   std::map<std::pair<size_t, int>, size_t> made_;  // tensors in another form
@@ -285,9 +288,9 @@ std::vector<PackedHistory> pack_histories(std::vector<LayerEntry>& layers,
 
 void Network::declare_offsets(Buffers& buffers) {
   for (PackedHistory& h : packed_)
-    h.offsets = buffers.add(fmt::format("{}.offsets{}", h.lengths, h.rows),
-                            plan::BufferKind::kActivation,
-                            (setup_.max_batch + 1) * static_cast<int64_t>(sizeof(int64_t)));
+    h.offsets =
+        buffers.add(fmt::format("{}.offsets{}", h.lengths, h.rows), plan::BufferKind::kActivation,
+                    (setup_.max_batch + 1) * static_cast<int64_t>(sizeof(int64_t)));
 }
 
 BufferId Network::offsets_of(const TensorEntry& tensor) const {
@@ -299,15 +302,13 @@ void Network::emit_offsets(plan::Plan& plan, int producer) const {
   for (const PackedHistory& h : packed_)
     for (const TensorEntry& t : tensors_)
       if (t.dims.is_lengths && t.name == h.lengths && t.producer == producer)
-        add_typed_step(plan, FloatType::kFloat,
-                       {.name = plan.buffers().name(h.offsets),
-                        .reads = {t.value},
-                        .writes = {h.offsets}},
-                       [=, lengths = t.value]<typename T>(const StepViews<T>& v) {
-                         ops::row_offsets(v.exec, vector(v.buffers, lengths, v.batch), h.rows,
-                                          {v.buffers.template data<int64_t>(h.offsets),
-                                           v.batch + 1});
-                       });
+        add_typed_step(
+            plan, FloatType::kFloat,
+            {.name = plan.buffers().name(h.offsets), .reads = {t.value}, .writes = {h.offsets}},
+            [=, lengths = t.value]<typename T>(const StepViews<T>& v) {
+              ops::row_offsets(v.exec, vector(v.buffers, lengths, v.batch), h.rows,
+                               {v.buffers.template data<int64_t>(h.offsets), v.batch + 1});
+            });
 }
 
 }  // namespace hlite::network

@@ -55,12 +55,11 @@ template <typename T>
 void unpack_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
                  ViewOf<T, 3> to) {
   const int64_t width = from.dim(1);
-  for_packed_samples<T>(exec, "unpack_rows", offsets, to.stride(),
-                        [&](int64_t b, int64_t first, int64_t rows) {
-                          std::copy_n(from.row(first), rows * width, to.row(b));
-                          std::fill(to.row(b) + rows * width, to.row(b) + to.stride(),
-                                    from_float<T>(0));
-                        });
+  for_packed_samples<T>(
+      exec, "unpack_rows", offsets, to.stride(), [&](int64_t b, int64_t first, int64_t rows) {
+        std::copy_n(from.row(first), rows * width, to.row(b));
+        std::fill(to.row(b) + rows * width, to.row(b) + to.stride(), from_float<T>(0));
+      });
 }
 
 template <typename T>
@@ -68,17 +67,19 @@ void sum_packed_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int6
                      bool mean, MatrixOf<T> to) {
   constexpr int64_t kChunk = 256;  // columns whose sums live in L1
   const int64_t width = to.dim(1), all = from.dim(0) / std::max<int64_t>(1, to.dim(0));
-  for_packed_samples<T>(
-      exec, "sum_packed_rows", offsets, all * width, [&](int64_t b, int64_t first, int64_t rows) {
-        const float scale = scale_of(mean, rows);
-        for (int64_t begin = 0; begin < width; begin += kChunk) {
-          const int64_t n = std::min(kChunk, width - begin);
-          float sums[kChunk] = {};
-          for (int64_t i = first; i < first + rows; ++i)
-            for (int64_t j = 0; j < n; ++j) sums[j] += to_float(from.row(i)[begin + j]);
-          for (int64_t j = 0; j < n; ++j) to.row(b)[begin + j] = from_float<T>(scale * sums[j]);
-        }
-      });
+  for_packed_samples<T>(exec, "sum_packed_rows", offsets, all * width,
+                        [&](int64_t b, int64_t first, int64_t rows) {
+                          const float scale = scale_of(mean, rows);
+                          for (int64_t begin = 0; begin < width; begin += kChunk) {
+                            const int64_t n = std::min(kChunk, width - begin);
+                            float sums[kChunk] = {};
+                            for (int64_t i = first; i < first + rows; ++i)
+                              for (int64_t j = 0; j < n; ++j)
+                                sums[j] += to_float(from.row(i)[begin + j]);
+                            for (int64_t j = 0; j < n; ++j)
+                              to.row(b)[begin + j] = from_float<T>(scale * sums[j]);
+                          }
+                        });
 }
 
 template <typename T>

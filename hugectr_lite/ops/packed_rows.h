@@ -9,8 +9,7 @@
 namespace hlite::ops {
 
 // lengths [B], of histories of n rows.
-void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n,
-                 Vector<int64_t> offsets);
+void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n, Vector<int64_t> offsets);
 
 // to [R,W] = the valid rows of from [B,n,W].
 template <typename T = float>

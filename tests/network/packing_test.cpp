@@ -134,8 +134,7 @@ TEST_CASE("padding that a layer looks at is computed") {
   const std::string mean = R"(,{"type":"Reshape","bottom":"m","top":"c"},)" + fc("c", "z", 1);
   const std::string counted =
       R"(,{"type":"ReduceMean","bottom":["h","history_len"],"top":"m","axis":1})" + mean;
-  CHECK(packed(fc("history", "h", 3) + counted) ==
-        std::set<std::string>{"h", "history.packed"});
+  CHECK(packed(fc("history", "h", 3) + counted) == std::set<std::string>{"h", "history.packed"});
   // Statistics, and a mean of all rows.
   CHECK(packed(fc("history", "g", 3) +
                R"(,{"type":"Reshape","bottom":"g","top":"gs","leading_dim":3},
@@ -158,8 +157,9 @@ TEST_CASE("padding that a layer looks at is computed") {
             .empty());
   // A softmax without a mask, and one whose mask does not end with the history.
   const auto softmax = [](const std::string& rest) {
-    return fc("history", "h", 1) + R"(,{"type":"Reshape","bottom":"h","top":"s","leading_dim":5},)" +
-           rest + R"(,{"type":"Reshape","bottom":"w","top":"c"},)" + fc("c", "z", 1);
+    return fc("history", "h", 1) +
+           R"(,{"type":"Reshape","bottom":"h","top":"s","leading_dim":5},)" + rest +
+           R"(,{"type":"Reshape","bottom":"w","top":"c"},)" + fc("c", "z", 1);
   };
   CHECK(packed(softmax(R"({"type":"Softmax","bottom":"s","top":"w"})")).empty());
   CHECK(packed(softmax(R"({"type":"Sigmoid","bottom":"s","top":"n"},
