@@ -7,15 +7,14 @@
 
 Inputs: the dense features by their name in the config, float32 [batch, dense_dim] as the network sees them (of raw
 integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, keys a sample], local to each slot's
-table, -1 where a sample has fewer than the slot may have (never with is_fixed_length); of a history max_len for each slot,
-those that there are first. Any other key outside of its table
-becomes what the config's key_policy says; without one the runtime refuses the sample, as hl.Predictor does: Gather gets a
-row beyond the table, which is an error by ONNX's definition (onnxruntime raises it on a CPU). Output `score`: float32 [batch], the probability of label 1, or of a
-model with MSELoss the value. With --split
-the dense part takes the vectors [batch, slots, V] of each embedding by its name, of a history by concat
-[batch, max_len, slots V], and the lengths of histories, float32 [batch, 1], by theirs. Needs Debian's python3-onnx, or onnx
-from PyPI. A model above 2 GB keeps its weights in a file next to it. Of a checkpoint the weights are those that predict
-and serve use; --which last takes those that training goes on from.
+table, -1 where a sample has fewer than the slot may have (never with is_fixed_length); of a history max_len for each
+slot, -1 after those that there are. Any other key outside of its table becomes what the config's key_policy says;
+without one the runtime refuses the sample, as hl.Predictor does: Gather gets a row beyond the table, which is an error
+by ONNX's definition (onnxruntime raises it on a CPU). Output `score`: float32 [batch], the probability of label 1, or of
+a model with MSELoss the value. With --split the dense part takes the vectors [batch, slots, V] of each embedding by its
+name, of a history by concat [batch, max_len, slots V], and the lengths of histories, float32 [batch, 1], by theirs.
+Needs Debian's python3-onnx, or onnx from PyPI. A model above 2 GB keeps its weights in a file next to it. Of a
+checkpoint the weights are those that predict and serve use; --which last takes those that training goes on from.
 
 Exit codes: 0 done, 2 usage or config, 3 files.
 """

@@ -123,6 +123,12 @@ TEST_CASE("histories, attention and recurrent layers, written as ONNX, give the 
     model.check_scores(211);
     REQUIRE(model.with_model({HLITE_PYTHON_ONNX, kExport, "--split", "--out", "split"}).code == 0);
     CHECK(std::filesystem::exists(run / "split/goods_embedding.table_1.npy"));
+    const ProgramResult refused =
+        model.with_model({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/hugectr_model.py", "to"},
+                         {"--prefix", "out/m", "--iteration", "3"});
+    CHECK(refused.code == 2);
+    check_contains(refused.err,
+                   {"embedding goods_embedding: expected one bottom", "target, history"});
   }
 }
 

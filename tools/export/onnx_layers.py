@@ -208,13 +208,13 @@ def reshape(g, layer, bottoms):
 
 def reduce(g, layer, bottoms):
     x, axis = bottoms[0], layer.get("axis", 1)
-    dims, count = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)], g.scalar(x.dims[axis - 1])
-    values = x.name
+    dims, values = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)], x.name
     if len(bottoms) == 2:
         values = g.masked(values, g.valid(bottoms[1].name, x.dims[0]))
-        count = g.unsqueeze(g.node("Max", [bottoms[1].name, g.scalar(1)]), 2)
     total = g.sum(values, axis)
     if layer["type"] == "ReduceMean":
+        count = g.scalar(x.dims[axis - 1]) if len(bottoms) == 1 else g.unsqueeze(
+            g.node("Max", [bottoms[1].name, g.scalar(1)]), 2)
         total = g.node("Div", [total, count])
     return [Tensor(total, dims, x.rows)]
 
