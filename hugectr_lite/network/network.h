@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,13 @@ class Network {
   [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
   // Returns true if backward steps check its gradient for NetworkSetup::gradient_overflow.
   [[nodiscard]] bool finds_gradient_overflow(size_t input) const;
+  // Where the rows of each sample of a packed tensor begin, and the end; empty: it is not packed.
+  [[nodiscard]] std::span<const int64_t> offsets(const Buffers& buffers, const TensorEntry& tensor,
+                                                 int64_t batch) const {
+    const BufferId id = offsets_of(tensor);
+    if (id == kNoBuffer) return {};
+    return {buffers.data<int64_t>(id), static_cast<size_t>(batch) + 1};
+  }
   [[nodiscard]] BufferId parameter_buffer() const { return parameter_buffer_; }
   [[nodiscard]] BufferId gradient_buffer() const { return gradient_buffer_; }
   // All parameters rounded to NetworkSetup::type, in the same places; parameter_buffer() for float.

@@ -23,11 +23,19 @@ NonFinite find_non_finite(const Model& model, int64_t batch) {
   for (const auto& t : network.tensors()) {
     if (t.value == network.loss()) continue;
     const int64_t width = network::elements(t.dims);
+    const std::span<const int64_t> packed = network.offsets(model.buffers(), t, batch);
+    const int64_t row = width / network::rows_of_sample(t.dims);
+    const int64_t size = packed.empty() ? batch * width : packed.back() * row;
     const int64_t at = with_float_type(t.type, [&]<typename T>() {
       return ops::first_non_finite<T>(model.executor().exec(),
-                                      network::vector<T>(model.buffers(), t.value, batch * width));
+                                      network::vector<T>(model.buffers(), t.value, size));
     });
-    if (at >= 0) return {t.name, producer_of(model, t), at / width};
+    if (at < 0) continue;
+    const int64_t sample =
+        packed.empty()
+            ? at / width
+            : std::upper_bound(packed.begin(), packed.end(), at / row) - packed.begin() - 1;
+    return {t.name, producer_of(model, t), sample};
   }
   return {};
 }
