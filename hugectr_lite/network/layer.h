@@ -113,7 +113,6 @@ struct LayerTraits {
   bool has_relu = false;
   // Its top is its bottom under another name or shape, in the same memory; no steps.
   bool is_view = false;
-  bool is_inserted = false;  // by the network: the config does not know it
   // It reads lengths as such: LayerTensor::type is then float, whatever LayerIo::type. To other
   // layers, lengths of the data are a feature like any other.
   bool takes_lengths = false;
@@ -163,6 +162,7 @@ struct LayerShape {
   // What decides if the padding of a history can be left out (packing.h).
   bool is_mask = false;      // the top is 0 in rows beyond bottom 0, columns beyond bottom 1
   bool repeats_row = false;  // the top may be packed: one row of a sample, as often as asked for
+  std::vector<size_t> by_sample = {};  // bottoms with one row a sample, where tops are packed
   std::optional<MaskedBottoms> masked = {};
   std::vector<size_t> takes_packed = {};  // bottoms that may be packed, whatever the others are
 };

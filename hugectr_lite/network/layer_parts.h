@@ -23,4 +23,9 @@ std::unique_ptr<Layer> make_inner_product_part(const config::JsonNode& node, Wir
 std::unique_ptr<Layer> make_gelu_part(const config::JsonNode& node, Wiring wiring);
 std::unique_ptr<Layer> make_dropout_part(const config::JsonNode& node, Wiring wiring, double rate);
 
+// An inner product, whose LayerShape is `of`, of a sample's row and its history's rows
+// (pair_product.cpp); bottoms: these two.
+std::unique_ptr<Layer> make_pair_product(const config::JsonNode& node, Wiring wiring);
+LayerShape pair_product_shape(LayerShape of, const Dims& history);
+
 }  // namespace hlite::network

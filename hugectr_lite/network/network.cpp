@@ -190,7 +190,18 @@ void Network::add_layer(std::unique_ptr<Layer> made) {
   add_tops(entry, needs_grad);
   if (layer.traits().joint_gradients && needs_grad)
     for (const size_t t : entry.bottoms) tensors_[t].needs_grad = !tensors_[t].dims.is_lengths;
+  describe(entry);
   layers_.push_back(std::move(entry));
+}
+
+void Network::describe(const LayerEntry& entry) {
+  DescribedLayer of = {entry.layer->name(), entry.layer->type(), "", entry.shape.summary};
+  for (const size_t p : entry.params) of.parameters += elements(parameters_[p].dims);
+  for (const size_t t : entry.tops)
+    of.outputs +=
+        (of.outputs.empty() ? "" : " ") +
+        (entry.layer->traits().is_loss ? std::string("scalar") : to_string(tensors_[t].dims));
+  described_.push_back(std::move(of));
 }
 
 // A layer that treats all rows alike hands on whose they are; one that mixes them without counting

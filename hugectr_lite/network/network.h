@@ -84,6 +84,12 @@ struct PackedHistory {
   BufferId offsets = kNoBuffer;
 };
 
+// A layer of the config, for people.
+struct DescribedLayer {
+  std::string name, type, outputs, summary;
+  int64_t parameters = 0;
+};
+
 class Network {
  public:
   Network(const std::vector<const config::JsonNode*>& layers, bool strict,
@@ -115,12 +121,14 @@ class Network {
     int packed = -1;  // which of the packed histories it is of (packing.h); -1: it is not packed
   };
 
+  // After declare() those that run, which packing changes (packing.h).
   [[nodiscard]] const std::vector<LayerEntry>& layers() const { return layers_; }
   [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<DenseParameter>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<RunningTensor>& running() const { return running_; }
   // Tensors that no layer reads, a line for each with its place. Their gradient is zero.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  [[nodiscard]] const std::vector<DescribedLayer>& described() const { return described_; }
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
 
   void declare(Buffers& buffers, const NetworkSetup& setup);
@@ -155,6 +163,7 @@ class Network {
  private:
   size_t find_tensor(const Layer& layer, const std::string& name) const;
   void add_layer(std::unique_ptr<Layer> made);
+  void describe(const LayerEntry& entry);
   void add_unknown(const std::vector<std::string>& tops);
   void check_loss();
   void add_tops(LayerEntry& entry, bool needs_grad);
@@ -180,6 +189,7 @@ class Network {
   [[nodiscard]] bool takes_as_lengths(const TensorEntry& tensor, size_t layer) const;
   [[nodiscard]] bool pads(const TensorEntry& tensor) const;
 
+  std::vector<DescribedLayer> described_;
   std::vector<LayerEntry> layers_;
   std::vector<TensorEntry> tensors_;
   std::vector<NetworkInput> inputs_;

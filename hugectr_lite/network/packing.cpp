@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "hugectr_lite/network/layer_parts.h"
 #include "hugectr_lite/network/typed_step.h"
 #include "hugectr_lite/ops/packed_rows.h"
 
@@ -18,12 +19,24 @@ bool contains(const std::vector<size_t>& list, size_t i) {
   return std::find(list.begin(), list.end(), i) != list.end();
 }
 
+// Sets who makes and reads the tensors. Those that no layer makes any more have no readers.
+void connect(const std::vector<LayerEntry>& layers, std::vector<TensorEntry>& tensors) {
+  for (TensorEntry& t : tensors) {
+    t.consumers.clear();
+    t.producer = -1;
+  }
+  for (size_t l = 0; l < layers.size(); ++l) {
+    const LayerEntry& e = layers[l];
+    for (size_t b = 0; b < e.bottoms.size(); ++b)
+      tensors[e.bottoms[b]].consumers.emplace_back(l, b);
+    for (const size_t t : e.tops) tensors[t].producer = static_cast<int>(l);
+  }
+}
+
 // A tensor packed, or with its padding again.
 class RepackLayer final : public Layer {
  public:
-  RepackLayer(const config::JsonNode& node, Wiring wiring) : Layer(node, std::move(wiring)) {
-    traits_.is_inserted = true;
-  }
+  using Layer::Layer;
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
@@ -84,6 +97,8 @@ class Packer {
     }
   }
 
+  [[nodiscard]] bool packs(size_t layer) const { return packed_[layer] != kPadded; }
+
   std::vector<PackedHistory> rewrite(size_t inputs) {
     std::vector<TensorEntry> old_tensors = std::move(tensors_);
     std::vector<LayerEntry> old_layers = std::move(layers_);
@@ -93,7 +108,6 @@ class Packer {
     for (size_t t = 0; t < inputs; ++t) {
       place[t] = tensors_.size();
       tensors_.push_back(old_tensors[t]);
-      tensors_.back().consumers.clear();
     }
     for (size_t l = 0; l < old_layers.size(); ++l) {
       LayerEntry& e = old_layers[l];
@@ -103,13 +117,13 @@ class Packer {
       for (const size_t t : e.tops) {
         place[t] = tensors_.size();
         tensors_.push_back(old_tensors[t]);
-        tensors_.back().consumers.clear();
         tensors_.back().packed = packed_[l];
       }
       const size_t first = tensors_.size() - e.tops.size();
       for (size_t i = 0; i < e.tops.size(); ++i) e.tops[i] = first + i;
-      add(std::move(e));
+      layers_.push_back(std::move(e));
     }
+    connect(layers_, tensors_);
     return std::move(histories_);
   }
 
@@ -161,7 +175,7 @@ class Packer {
       if (along == Along::kRows && top.rows == h.lengths) return unseen(e.tops[0], Along::kRows, h);
       return top.columns == h.lengths && unseen(e.tops[0], Along::kColumns, h);
     }
-    if (along == Along::kRows && is_packed_by(wanted(layer), h)) return true;
+    if (along == Along::kRows && is_packed_by(wanted(layer, bottom), h)) return true;
     if (along == Along::kRows && e.layer->traits().takes_lengths)
       return std::any_of(e.bottoms.begin(), e.bottoms.end(), [&](size_t t) {
         return dims_of(t).is_lengths && dims_of(t).lengths == h.lengths;
@@ -180,15 +194,15 @@ class Packer {
     const PackedHistory& of = histories_[static_cast<size_t>(packed)];
     return of.lengths == h.lengths && of.rows == h.rows;
   }
-  // What a layer's bottoms must be packed by.
-  [[nodiscard]] int wanted(size_t layer) const {
-    return layers_[layer].shape.repeats_row ? kPadded : packed_[layer];
+  // What a layer's bottom must be packed by.
+  [[nodiscard]] int wanted(size_t layer, size_t bottom) const {
+    return contains(layers_[layer].shape.by_sample, bottom) ? kPadded : packed_[layer];
   }
   // The same of one bottom, where the layer takes what there is.
   [[nodiscard]] int form_to_read(size_t layer, size_t bottom) const {
     const LayerEntry& e = layers_[layer];
     const size_t t = e.bottoms[bottom];
-    if (!contains(e.shape.takes_packed, bottom)) return wanted(layer);
+    if (!contains(e.shape.takes_packed, bottom)) return wanted(layer, bottom);
     const int producer = tensors_[t].producer;
     const int made = producer < 0 ? kPadded : packed_[static_cast<size_t>(producer)];
     for (const int form : {made, forms_[t]})
@@ -221,12 +235,16 @@ class Packer {
     if (std::none_of(tensors_.begin(), tensors_.end(),
                      [&](const TensorEntry& t) { return t.name == h.lengths; }))
       return kPadded;  // the data name no lengths
-    for (const size_t t : e.bottoms)
-      if (rows_of_sample(dims_of(t)) != h.rows || dims_of(t).is_lengths) return kPadded;
+    for (size_t b = 0; b < e.bottoms.size(); ++b) {
+      const Dims& x = dims_of(e.bottoms[b]);
+      const int64_t rows = contains(e.shape.by_sample, b) ? 1 : h.rows;
+      if (rows_of_sample(x) != rows || x.is_lengths) return kPadded;
+    }
     for (const size_t t : e.tops)
       if (!unseen(t, Along::kRows, h)) return kPadded;
     const int packed = index_of(h);
-    for (const size_t t : e.bottoms) forms_[t] = packed;
+    for (size_t b = 0; b < e.bottoms.size(); ++b)
+      if (!contains(e.shape.by_sample, b)) forms_[e.bottoms[b]] = packed;
     return packed;
   }
   // The history that all readers of t are packed by, if they are.
@@ -234,9 +252,9 @@ class Packer {
     int packed = kPadded;
     for (const auto& [layer, bottom] : tensors_[t].consumers) {
       if (contains(layers_[layer].shape.takes_packed, bottom)) continue;
-      if (wanted(layer) == kPadded || (packed != kPadded && packed != wanted(layer)))
-        return kPadded;
-      packed = wanted(layer);
+      const int asked = wanted(layer, bottom);
+      if (asked == kPadded || (packed != kPadded && packed != asked)) return kPadded;
+      packed = asked;
     }
     return packed;
   }
@@ -248,7 +266,6 @@ class Packer {
     if (!is_new) return made->second;
     TensorEntry other = tensors_[t];
     other.name += packed == kPadded ? ".unpacked" : ".packed";
-    other.consumers.clear();
     other.packed = packed;
     LayerEntry entry;
     entry.layer = std::make_unique<RepackLayer>(
@@ -259,14 +276,8 @@ class Packer {
     entry.bottoms = {t};
     entry.tops = {tensors_.size()};
     tensors_.push_back(std::move(other));
-    add(std::move(entry));
-    return made->second;
-  }
-  void add(LayerEntry entry) {
-    for (size_t b = 0; b < entry.bottoms.size(); ++b)
-      tensors_[entry.bottoms[b]].consumers.emplace_back(layers_.size(), b);
-    for (const size_t t : entry.tops) tensors_[t].producer = static_cast<int>(layers_.size());
     layers_.push_back(std::move(entry));
+    return made->second;
   }
 
   std::vector<LayerEntry>& layers_;
@@ -279,10 +290,67 @@ class Packer {
   std::map<std::pair<size_t, int>, size_t> made_;  // tensors in another form
 };
 
+// Inner products of [q, h, q - h, q * h] with one q a sample (pair_product.h), and layers that they
+// make superfluous.
+class PairProducts {
+ public:
+  PairProducts(std::vector<LayerEntry>& layers, std::vector<TensorEntry>& tensors)
+      : layers_(layers), tensors_(tensors), replaced_(layers.size()) {}
+
+  void find(const Packer& packer) {
+    for (size_t l = 0; l < layers_.size(); ++l)
+      if (packer.packs(l)) replace(l);
+    size_t kept = 0;
+    for (size_t l = 0; l < layers_.size(); ++l)
+      if (!replaced_[l] && kept++ != l) layers_[kept - 1] = std::move(layers_[l]);
+    layers_.resize(kept);
+    connect(layers_, tensors_);
+  }
+
+ private:
+  // The layer of one of these types that makes t for `readers` readers; or null.
+  const LayerEntry* maker(size_t t, std::initializer_list<const char*> types,
+                          size_t readers) const {
+    const TensorEntry& of = tensors_[t];
+    if (of.producer < 0 || of.consumers.size() != readers) return nullptr;
+    const LayerEntry& e = layers_[static_cast<size_t>(of.producer)];
+    return std::find(types.begin(), types.end(), e.layer->type()) != types.end() ? &e : nullptr;
+  }
+
+  void replace(size_t l) {
+    LayerEntry& e = layers_[l];
+    if (!e.layer->traits().is_inner_product || e.layer->traits().has_relu) return;
+    const LayerEntry* const concat = maker(e.bottoms[0], {"Concat"}, 1);
+    if (!concat || concat->bottoms.size() != 4) return;
+    const size_t repeated = concat->bottoms[0], h = concat->bottoms[1];
+    const std::vector<size_t> pair = {repeated, h};
+    const LayerEntry* const scale = maker(repeated, {"Scale"}, 3);
+    const LayerEntry* const sub = maker(concat->bottoms[2], {"Sub"}, 1);
+    const LayerEntry* const product =
+        maker(concat->bottoms[3], {"ElementwiseMultiply", "DotProduct"}, 1);
+    if (!scale || !scale->shape.repeats_row || !sub || sub->bottoms != pair || !product ||
+        product->bottoms != pair)
+      return;
+    for (const LayerEntry* const gone : {concat, scale, sub, product})
+      replaced_[static_cast<size_t>(gone - layers_.data())] = true;
+    e.bottoms = {scale->bottoms[0], h};
+    e.shape = pair_product_shape(std::move(e.shape), tensors_[h].dims);
+    e.layer = make_pair_product(e.layer->node(), {e.layer->name(),
+                                                  e.layer->type(),
+                                                  {tensors_[e.bottoms[0]].name, tensors_[h].name},
+                                                  {e.layer->tops()[0]}});
+  }
+
+  std::vector<LayerEntry>& layers_;
+  std::vector<TensorEntry>& tensors_;
+  std::vector<bool> replaced_;
+};
+
 }  // namespace
 
 std::vector<PackedHistory> pack_histories(std::vector<LayerEntry>& layers,
                                           std::vector<TensorEntry>& tensors, size_t inputs) {
+  PairProducts(layers, tensors).find(Packer(layers, tensors));
   return Packer(layers, tensors).rewrite(inputs);
 }
 

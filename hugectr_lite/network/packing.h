@@ -5,7 +5,8 @@
 // every reader of its tops is packed itself, takes the history's lengths, or reads them under a
 // mask of these lengths (MaskedBottoms). Where packed tensors meet others, layers that the config
 // does not know move the valid rows, and make padding zeros. Results are those of the padded
-// network but for rounding: padding that nobody looks at has no gradient either.
+// network but for rounding: padding that nobody looks at has no gradient either. There, an inner
+// product of [q, h, q - h, q * h] takes the place of the layers that make these (pair_product.h).
 #pragma once
 
 #include "hugectr_lite/network/network.h"

@@ -5,10 +5,13 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/row_sum.h"
 #include "hugectr_lite/ops/valid_rows.h"
 
 namespace hlite::ops {
 namespace {
+
+constexpr int64_t kPackedChunk = 256;  // columns whose sums live in L1
 
 // body(sample, its first row, their number), a thread at a time.
 template <typename T, typename Body>
@@ -23,8 +26,9 @@ void for_packed_samples(const Exec& exec, const char* op, Vector<const int64_t> 
               });
 }
 
-float scale_of(bool mean, int64_t rows) {
-  return mean && rows > 0 ? 1.0f / static_cast<float>(rows) : 1.0f;
+// What a sum over a sample's rows is divided by.
+float divisor(bool mean, int64_t rows) {
+  return mean && rows > 0 ? static_cast<float>(rows) : 1.0f;
 }
 
 }  // namespace
@@ -65,19 +69,18 @@ void unpack_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t>
 template <typename T>
 void sum_packed_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
                      bool mean, MatrixOf<T> to) {
-  constexpr int64_t kChunk = 256;  // columns whose sums live in L1
   const int64_t width = to.dim(1), all = from.dim(0) / std::max<int64_t>(1, to.dim(0));
   for_packed_samples<T>(exec, "sum_packed_rows", offsets, all * width,
                         [&](int64_t b, int64_t first, int64_t rows) {
-                          const float scale = scale_of(mean, rows);
-                          for (int64_t begin = 0; begin < width; begin += kChunk) {
-                            const int64_t n = std::min(kChunk, width - begin);
-                            float sums[kChunk] = {};
+                          const float over = divisor(mean, rows);
+                          for (int64_t begin = 0; begin < width; begin += kPackedChunk) {
+                            const int64_t n = std::min(kPackedChunk, width - begin);
+                            float sums[kPackedChunk] = {};
                             for (int64_t i = first; i < first + rows; ++i)
                               for (int64_t j = 0; j < n; ++j)
                                 sums[j] += to_float(from.row(i)[begin + j]);
                             for (int64_t j = 0; j < n; ++j)
-                              to.row(b)[begin + j] = from_float<T>(scale * sums[j]);
+                              to.row(b)[begin + j] = from_float<T>(sums[j] / over);
                           }
                         });
 }
@@ -88,17 +91,64 @@ void repeat_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t>
   const int64_t width = to.dim(1), all = to.dim(0) / std::max<int64_t>(1, from.dim(0));
   for_packed_samples<T>(exec, "repeat_rows", offsets, all * width,
                         [&](int64_t b, int64_t first, int64_t rows) {
-                          const float scale = scale_of(mean, rows);
+                          const float over = divisor(mean, rows);
                           const T* const x = from.row(b);
                           for (int64_t i = first; i < first + rows; ++i) {
                             T* const y = to.row(i);
 #pragma GCC ivdep
                             for (int64_t j = 0; j < width; ++j)
-                              y[j] = from_float<T>(scale * to_float(x[j]));
+                              y[j] = from_float<T>(to_float(x[j]) / over);
                           }
                         });
 }
 
+template <typename T>
+void weigh_rows(const Exec& exec, MatrixOf<const T> weights, MatrixOf<const T> x,
+                Vector<const int64_t> offsets, MatrixOf<T> y) {
+  const int64_t width = y.dim(1), all = x.dim(0) / std::max<int64_t>(1, y.dim(0));
+  for_packed_samples<T>(exec, "weigh_rows", offsets, all * width,
+                        [&](int64_t b, int64_t first, int64_t rows) {
+                          for (int64_t begin = 0; begin < width; begin += kPackedChunk) {
+                            const int64_t n = std::min(kPackedChunk, width - begin);
+                            float sums[kPackedChunk] = {};
+                            for (int64_t i = 0; i < rows; ++i) {
+                              const float w = to_float(weights.row(b)[i]);
+                              const T* const from = x.row(first + i) + begin;
+                              for (int64_t j = 0; j < n; ++j) sums[j] += w * to_float(from[j]);
+                            }
+                            for (int64_t j = 0; j < n; ++j)
+                              y.row(b)[begin + j] = from_float<T>(sums[j]);
+                          }
+                        });
+}
+
+template <typename T>
+void weigh_rows_backward(const Exec& exec, MatrixOf<const T> weights, MatrixOf<const T> x,
+                         MatrixOf<const T> dy, Vector<const int64_t> offsets, MatrixOf<T> dweights,
+                         MatrixOf<T> dx) {
+  const int64_t width = dy.dim(1), all = x.dim(0) / std::max<int64_t>(1, dy.dim(0));
+  for_packed_samples<T>(
+      exec, "weigh_rows_backward", offsets, 2 * all * width,
+      [&](int64_t b, int64_t first, int64_t rows) {
+        const T* const d = dy.row(b);
+        for (int64_t i = 0; i < rows; ++i) {
+          const T* const from = x.row(first + i);
+          if (dweights.data())
+            dweights.row(b)[i] = from_float<T>(
+                row_sum(width, [&](int64_t j) { return to_float(d[j]) * to_float(from[j]); }));
+          if (!dx.data()) continue;
+          const float w = to_float(weights.row(b)[i]);
+          T* const to = dx.row(first + i);
+#pragma GCC ivdep
+          for (int64_t j = 0; j < width; ++j) to[j] = from_float<T>(w * to_float(d[j]));
+        }
+        if (dweights.data())
+          std::fill(dweights.row(b) + rows, dweights.row(b) + dweights.dim(1), from_float<T>(0));
+      });
+}
+
+HLITE_INSTANTIATE_FLOATS(weigh_rows)
+HLITE_INSTANTIATE_FLOATS(weigh_rows_backward)
 HLITE_INSTANTIATE_FLOATS(pack_rows)
 HLITE_INSTANTIATE_FLOATS(unpack_rows)
 HLITE_INSTANTIATE_FLOATS(sum_packed_rows)

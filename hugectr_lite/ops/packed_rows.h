@@ -29,4 +29,15 @@ template <typename T = float>
 void repeat_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets, bool mean,
                  MatrixOf<T> to);
 
+// y [B,W] = the sum of each sample's rows x [R,W], each times its number in weights [B,n].
+template <typename T = float>
+void weigh_rows(const Exec& exec, MatrixOf<const T> weights, MatrixOf<const T> x,
+                Vector<const int64_t> offsets, MatrixOf<T> y);
+// dx = dy times the weights, and dweights = dy . x, 0 where there is no row. One whose data() is
+// null is not wanted.
+template <typename T = float>
+void weigh_rows_backward(const Exec& exec, MatrixOf<const T> weights, MatrixOf<const T> x,
+                         MatrixOf<const T> dy, Vector<const int64_t> offsets, MatrixOf<T> dweights,
+                         MatrixOf<T> dx);
+
 }  // namespace hlite::ops

@@ -78,8 +78,11 @@ void set_lengths(NetworkFixture& f, const std::vector<float>& lengths) {
 
 TEST_CASE("layers that treat rows of a history alone are packed where nobody looks at padding") {
   auto din = history_net(kDin, 7, true);
-  CHECK(packed_tensors(din) ==
-        std::set<std::string>{"a", "a1", "a2", "d", "history.packed", "hs", "p", "ts", "x"});
+  CHECK(packed_tensors(din) == std::set<std::string>{"a", "a1", "a2", "history.packed", "hs"});
+  // [q, h, q - h, q * h] is not even made.
+  CHECK(din.train_plan().index_of("a1.pairs") > 0);
+  CHECK_THROWS_AS(din.train_plan().index_of("x.fprop"), Error);
+  CHECK(din.net().described().size() == history_net(kDin, 7, false).net().described().size());
   auto bst = history_net(kBst, 7, true);
   CHECK(packed_tensors(bst) == std::set<std::string>{"b", "b1", "b2", "bk", "bq", "bv", "f1", "f2",
                                                      "n", "o", "od", "pos.packed", "sum",

@@ -7,6 +7,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/packed_rows.h"
 
 namespace hlite::network {
 namespace {
@@ -32,17 +33,38 @@ class MatrixMultiplyLayer final : public Layer {
     // Weights of 0 are as good as a mask.
     return {.tops = {Dims{dims[0][0], dims[1][1]}},
             .rows = Rows::kCounted,
-            .masked = MaskedBottoms{.mask = 0, .by_columns = {1}}};
+            .masked = MaskedBottoms{.mask = 0, .by_columns = {1}},
+            .takes_packed = dims[0][0] == 1 ? std::vector<size_t>{1} : std::vector<size_t>{}};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &a = io.bottoms[0], &b = io.bottoms[1], &c = io.tops[0];
-    add_product(plan, io, "fprop", {a.value, a.dims}, {b.value, b.dims}, {c.value, c.dims});
+    if (b.offsets == kNoBuffer)
+      return add_product(plan, io, "fprop", {a.value, a.dims}, {b.value, b.dims},
+                         {c.value, c.dims});
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".fprop", .reads = {a.value, b.value, b.offsets}, .writes = {c.value}},
+        [=]<typename T>(const StepViews<T>& v) {
+          ops::weigh_rows<T>(v.exec, v.rows(a.value, a.dims[1]), v.packed(b.value, b),
+                             v.offsets(b.offsets), v.rows(c.value, c.dims[1]));
+        });
   }
 
   // da = dc b^T, db = a^T dc.
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &a = io.bottoms[0], &b = io.bottoms[1], &c = io.tops[0];
+    if (b.offsets != kNoBuffer)
+      return add_typed_step(plan, io.type,
+                            {.name = name() + ".bprop",
+                             .reads = {a.value, b.value, c.grad, b.offsets},
+                             .writes = {a.grad, b.grad}},
+                            [=]<typename T>(const StepViews<T>& v) {
+                              ops::weigh_rows_backward<T>(
+                                  v.exec, v.rows(a.value, a.dims[1]), v.packed(b.value, b),
+                                  v.rows(c.grad, c.dims[1]), v.offsets(b.offsets),
+                                  v.rows(a.grad, a.dims[1]), v.packed(b.grad, b));
+                            });
     const Operand dc{c.grad, c.dims};
     add_product(plan, io, "bprop0", dc, {b.value, b.dims, Transpose::kYes}, {a.grad, a.dims});
     add_product(plan, io, "bprop1", {a.value, a.dims, Transpose::kYes}, dc, {b.grad, b.dims});

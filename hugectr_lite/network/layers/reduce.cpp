@@ -176,7 +176,8 @@ class ScaleLayer : public Layer {
     return {.tops = {top},
             .rows = by_row_ ? Rows::kMixed : Rows::kAlike,
             .summary = fmt::format("each {} {} times", by_row_ ? "row" : "number", factor_),
-            .repeats_row = by_row_ && rows_of_sample(x) == 1};
+            .repeats_row = by_row_ && rows_of_sample(x) == 1,
+            .by_sample = {0}};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {

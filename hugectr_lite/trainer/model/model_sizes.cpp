@@ -29,17 +29,6 @@ LayerSize size_of(const Model& model, const embedding::EmbeddingLayer& layer) {
       held * layout.width};
 }
 
-LayerSize size_of(const network::Network& network, const network::Network::LayerEntry& entry) {
-  int64_t parameters = 0;
-  for (const size_t p : entry.params) parameters += network::elements(network.parameters()[p].dims);
-  std::string output;
-  for (const size_t t : entry.tops)
-    output += (output.empty() ? "" : " ") + (entry.layer->traits().is_loss
-                                                 ? std::string("scalar")
-                                                 : network::to_string(network.tensors()[t].dims));
-  return {entry.layer->name(), entry.layer->type(), output, entry.shape.summary, parameters};
-}
-
 }  // namespace
 
 std::vector<LayerSize> layer_sizes(const Model& model) {
@@ -50,9 +39,8 @@ std::vector<LayerSize> layer_sizes(const Model& model) {
                                data.key_layout().columns),
                    fmt::format("label, dense, keys; {}", data.format->name), 0});
   for (const auto& e : model.layers().embeddings) sizes.push_back(size_of(model, *e));
-  const network::Network& network = *model.layers().network;
-  for (const auto& entry : network.layers())
-    if (!entry.layer->traits().is_inserted) sizes.push_back(size_of(network, entry));
+  for (const network::DescribedLayer& e : model.layers().network->described())
+    sizes.push_back({e.name, e.type, e.outputs, e.summary, e.parameters});
   return sizes;
 }
 
