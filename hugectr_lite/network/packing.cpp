@@ -111,9 +111,8 @@ class Packer {
     }
     for (size_t l = 0; l < old_layers.size(); ++l) {
       LayerEntry& e = old_layers[l];
-      for (size_t b = 0; b < e.bottoms.size(); ++b) {
+      for (size_t b = 0; b < e.bottoms.size(); ++b)
         e.bottoms[b] = repacked(place[e.bottoms[b]], read_as_[l][b], e.layer->node());
-      }
       for (const size_t t : e.tops) {
         place[t] = tensors_.size();
         tensors_.push_back(old_tensors[t]);

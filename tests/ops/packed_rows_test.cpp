@@ -96,7 +96,8 @@ TEMPLATE_TEST_CASE("rows of histories are packed, unpacked, summed and repeated"
           for (int64_t j = 0; j < w; ++j) {
             const double over = mean ? static_cast<double>(h.valid(b)) : 1;
             want_sums[static_cast<size_t>(b * w + j)] += at(x, (b * n + i) * w + j) / over;
-            want_repeated[static_cast<size_t>((h.first(b) + i) * w + j)] = at(row, b * w + j) / over;
+            want_repeated[static_cast<size_t>((h.first(b) + i) * w + j)] =
+                at(row, b * w + j) / over;
           }
       check_near(sums, want_sums, "sums");
       check_near(repeated, want_repeated, "repeated");
