@@ -23,10 +23,10 @@ namespace hlite::ops {
 
 // Which rows see which.
 struct HstuMask {
-  bool causal = true;        // j <= i
-  int64_t window = 0;        // i - j < window; 0: any distance
-  int64_t context = 0;       // so many rows in front see all and are seen by all
-  int64_t candidates = 0;    // so many valid rows at the end see the others and themselves alone
+  bool causal = true;      // j <= i
+  int64_t window = 0;      // i - j < window; 0: any distance
+  int64_t context = 0;     // so many rows in front see all and are seen by all
+  int64_t candidates = 0;  // so many valid rows at the end see the others and themselves alone
 
   [[nodiscard]] HLITE_HD bool sees(int64_t i, int64_t j, int64_t length) const {
     if (i == j) return true;
@@ -40,12 +40,12 @@ template <typename T>
 struct HstuTensors {
   // [R, 2 H (a + c)]: columns u [H,c], v [H,c], q [H,a], k [H,a]. u is not read here.
   Matrix<const T> uvqk;
-  Vector<const float> lengths;    // [B]
-  Vector<const int64_t> offsets;  // [B+1]: a sample's first row; null: n rows for each
-  int64_t n = 0;                  // positions of a sample, of which the first `length` are valid
+  Vector<const float> lengths;         // [B]
+  Vector<const int64_t> offsets = {};  // [B+1]: a sample's first row; null: n rows for each
+  int64_t n = 0;  // positions of a sample, of which the first `length` are valid
   int64_t heads = 1, attention_dim = 0, hidden_dim = 0;
   float scale = 1;  // 1/N
-  HstuMask mask;
+  HstuMask mask = {};
 
   [[nodiscard]] HLITE_HD int64_t length(int64_t sample) const {
     return valid_rows(lengths, sample, n);
@@ -59,9 +59,7 @@ struct HstuTensors {
   [[nodiscard]] HLITE_HD int64_t q_column(int64_t head) const {
     return 2 * heads * hidden_dim + head * attention_dim;
   }
-  [[nodiscard]] HLITE_HD int64_t k_column(int64_t head) const {
-    return q_column(heads + head);
-  }
+  [[nodiscard]] HLITE_HD int64_t k_column(int64_t head) const { return q_column(heads + head); }
 };
 template <typename T>
 using HstuTensorsOf = HstuTensors<std::type_identity_t<T>>;

@@ -1,0 +1,251 @@
+#include "hugectr_lite/ops/hstu_attention.h"
+
+#include <fmt/ranges.h>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/op_device.h"
+
+namespace hlite::test {
+namespace {
+
+struct HstuShape {
+  std::vector<float> lengths;
+  int64_t n, heads, a, c;
+  ops::HstuMask mask = {};
+  bool packed = false;
+
+  [[nodiscard]] int64_t batch() const { return static_cast<int64_t>(lengths.size()); }
+  [[nodiscard]] int64_t length(int64_t sample) const {
+    return std::clamp<int64_t>(static_cast<int64_t>(lengths[static_cast<size_t>(sample)]), 0, n);
+  }
+  [[nodiscard]] std::vector<int64_t> offsets() const {
+    std::vector<int64_t> all = {0};
+    for (int64_t b = 0; b < batch(); ++b) all.push_back(all.back() + (packed ? length(b) : n));
+    return all;
+  }
+  [[nodiscard]] int64_t width() const { return 2 * heads * (a + c); }
+  [[nodiscard]] std::string text() const {
+    return fmt::format(
+        "[{}] of {}, {} heads of {} and {}, {}, window {}, context {}, candidates {}",
+        fmt::join(lengths, ","), n, heads, a, c, mask.causal ? "causal" : "all", mask.window,
+        mask.context, mask.candidates);
+  }
+};
+const std::vector<HstuShape> kHstuShapes = {
+    {{}, 5, 1, 3, 4},
+    {{1}, 1, 1, 1, 1},
+    {{0, 0}, 3, 2, 2, 3},
+    {{5, 0, 1, 7, 9}, 7, 2, 5, 3},
+    {{5, 0, 1, 7, 9}, 7, 2, 5, 3, {}, true},
+    {{31, 22, 13}, 31, 2, 8, 8, {.causal = false}},
+    {{97, 48, 49, 96}, 97, 1, 19, 33, {}, true},
+    {{97, 33, 64}, 97, 3, 16, 9, {.window = 17}},
+    {{67, 33, 20}, 67, 1, 4, 12, {.causal = false, .window = 5}, true},
+    {{67, 33, 3}, 67, 1, 4, 12, {.window = 1}},
+    {{101, 40, 2}, 101, 2, 8, 4, {.context = 5}},
+    {{101, 40, 2}, 101, 2, 8, 4, {.window = 9, .context = 70}, true},
+    {{101, 60, 4}, 101, 2, 8, 4, {.candidates = 5}},
+    {{211, 60, 2, 131}, 211, 2, 8, 4, {.window = 60, .context = 3, .candidates = 70}, true},
+    {{211, 60, 2, 131}, 211, 1, 8, 4, {.causal = false, .context = 90, .candidates = 140}},
+    {{293, 17}, 293, 1, 33, 32},
+};
+
+template <typename T>
+struct HstuValues {
+  explicit HstuValues(const HstuShape& s)
+      : rows(s.offsets().back()),
+        uvqk(random_values<T>(rows * s.width(), 1)),
+        dy(random_values<T>(rows * s.heads * s.c, 2)) {
+    // Some scores are far from others.
+    for (size_t i = 0; i < uvqk.size(); i += 11) uvqk[i] = as<T>({20 * uvqk[i]})[0];
+  }
+  int64_t rows;
+  std::vector<float> uvqk, dy;
+};
+constexpr float kHstuLeft = 7;  // in the gradients of u
+
+// y, duvqk.
+template <typename T>
+std::vector<std::vector<float>> hstu_on(const OpDevice& on, const HstuShape& s,
+                                        const HstuValues<T>& in, int64_t offset = 0) {
+  const DeviceTensor<T> uvqk(on, in.uvqk, offset), dy(on, in.dy, offset),
+      y(on, nans(dy.size()), offset),
+      duvqk(on, std::vector<float>(in.uvqk.size(), kHstuLeft), offset);
+  const DeviceTensor<float> lengths(on, s.lengths);
+  const DeviceTensor<int64_t> offsets(on, s.offsets());
+  const auto rows = [&](const DeviceTensor<T>& x, int64_t width) { return x.view(in.rows, width); };
+  const ops::HstuTensors<T> tensors{
+      .uvqk = rows(uvqk, s.width()),
+      .lengths = lengths,
+      .offsets = s.packed ? Vector<const int64_t>(offsets) : Vector<const int64_t>(),
+      .n = s.n,
+      .heads = s.heads,
+      .attention_dim = s.a,
+      .hidden_dim = s.c,
+      .scale = 1 / static_cast<float>(s.n),
+      .mask = s.mask};
+  ops::hstu_attention_forward<T>(on.exec(), tensors, rows(y, s.heads * s.c));
+  ops::hstu_attention_backward<T>(on.exec(), tensors, rows(dy, s.heads * s.c),
+                                  rows(duvqk, s.width()));
+  return {y.host(), duvqk.host()};
+}
+template <typename T>
+std::vector<std::vector<float>> hstu_on(const OpDevice& on, const HstuShape& s) {
+  return hstu_on<T>(on, s, HstuValues<T>(s));
+}
+
+// Whether row i of `length` sees key j, by the words of the paper's authors.
+bool hstu_sees(const ops::HstuMask& mask, int64_t i, int64_t j, int64_t length) {
+  const bool is_candidate = j >= length - mask.candidates;
+  if (is_candidate) return i == j;
+  if (i < mask.context || j < mask.context) return true;
+  if (mask.causal && j > i) return false;
+  return mask.window == 0 || std::abs(i - j) < mask.window;
+}
+
+// The same by the definition.
+template <typename T>
+std::vector<std::vector<double>> hstu_oracle(const HstuShape& s) {
+  const HstuValues<T> in(s);
+  std::vector<double> y(in.dy.size()), d(in.uvqk.size());
+  const std::vector<int64_t> offsets = s.offsets();
+  const double root = 1 / std::sqrt(static_cast<double>(s.a)), scale = 1 / static_cast<double>(s.n);
+  for (size_t i = 0; i < d.size(); ++i)
+    if (static_cast<int64_t>(i) % s.width() < s.heads * s.c) d[i] = kHstuLeft;
+  for (int64_t b = 0; b < s.batch(); ++b)
+    for (int64_t head = 0; head < s.heads; ++head)
+      for (int64_t i = 0; i < s.length(b); ++i)
+        for (int64_t j = 0; j < s.length(b); ++j) {
+          if (!hstu_sees(s.mask, i, j, s.length(b))) continue;
+          const auto at = [&](int64_t row, int64_t column) {
+            return static_cast<size_t>((offsets[static_cast<size_t>(b)] + row) * s.width() +
+                                       column);
+          };
+          const size_t q = at(i, 2 * s.heads * s.c + head * s.a),
+                       k = at(j, 2 * s.heads * s.c + (s.heads + head) * s.a),
+                       v = at(j, (s.heads + head) * s.c),
+                       o = static_cast<size_t>((offsets[static_cast<size_t>(b)] + i) * s.heads +
+                                               head) *
+                           static_cast<size_t>(s.c);
+          double score = 0, above = 0;
+          for (size_t p = 0; p < static_cast<size_t>(s.a); ++p)
+            score += root * in.uvqk[q + p] * in.uvqk[k + p];
+          for (size_t p = 0; p < static_cast<size_t>(s.c); ++p)
+            above += static_cast<double>(in.dy[o + p]) * in.uvqk[v + p];
+          const double sigma = 1 / (1 + std::exp(-score));
+          const double ds = root * scale * above * sigma * (1 + score * (1 - sigma));
+          for (size_t p = 0; p < static_cast<size_t>(s.c); ++p) {
+            y[o + p] += scale * score * sigma * in.uvqk[v + p];
+            d[v + p] += scale * score * sigma * in.dy[o + p];
+          }
+          for (size_t p = 0; p < static_cast<size_t>(s.a); ++p) {
+            d[q + p] += ds * in.uvqk[k + p];
+            d[k + p] += ds * in.uvqk[q + p];
+          }
+        }
+  return {y, d};
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("HSTU's attention agrees with its definition, forward and backward", "[gpu]",
+                   float, bf16, fp16) {
+  using T = TestType;
+  const auto devices = op_devices<T>();
+  for (const HstuShape& s : kHstuShapes) {
+    const auto want = hstu_oracle<T>(s);
+    for (const OpDevice& on : devices) {
+      if (s.packed && on.on_gpu()) continue;  // there, histories keep their padding
+      for (const int64_t offset : {0, 1}) {
+        INFO(on.name() << ", " << s.text() << ", offset " << offset);
+        const auto got = hstu_on<T>(on, s, HstuValues<T>(s), offset);
+        const double rounding = std::is_same_v<T, float> ? 1e-5 : 2 * kRounding<T>;
+        check_close(got[0], want[0], {rounding, 2 * rounding}, "y");
+        check_close(got[1], want[1], {10 * rounding, 2 * rounding}, "duvqk");
+      }
+    }
+  }
+}
+
+TEST_CASE("HSTU's attention gives the same bits on any threads, in any batch, packed or not") {
+  HstuShape shape = {
+      {150, 3, 0, 77, 1, 160, 40}, 160, 2, 9, 12, {.window = 50, .context = 2, .candidates = 3}};
+  check_same_bits([&]<typename T>(const OpDevice& on) {
+    auto r = hstu_on<T>(on, shape);
+    r[0].insert(r[0].end(), r[1].begin(), r[1].end());
+    return r[0];
+  });
+  const OpDevice on(2);
+  const auto padded = hstu_on<float>(on, shape);
+  const HstuValues<float> in(shape);
+  for (size_t b = 0; b < shape.lengths.size(); ++b) {
+    HstuShape one = shape;
+    one.lengths = {shape.lengths[b]};
+    one.packed = b % 2 == 1;
+    HstuValues<float> of(one);
+    const auto cut = [&](const std::vector<float>& all, int64_t width) {
+      const auto from = all.begin() + static_cast<int64_t>(b) * shape.n * width;
+      return std::vector<float>(from, from + of.rows * width);
+    };
+    of.uvqk = cut(in.uvqk, shape.width());
+    of.dy = cut(in.dy, shape.heads * shape.c);
+    const auto got = hstu_on<float>(on, one, of);
+    CHECK(got[0] == cut(padded[0], shape.heads * shape.c));
+    // Beyond a packed sample there is nothing.
+    CHECK(got[1] == cut(padded[1], shape.width()));
+  }
+}
+
+TEST_CASE("HSTU's attention does not read padding, and what is not a number shows") {
+  const HstuShape s = {{20, 50}, 50, 1, 8, 8};
+  HstuValues<float> in(s);
+  const auto row = [&](int64_t i) { return in.uvqk.begin() + i * s.width(); };
+  const OpDevice on(1);
+  const auto want = hstu_on<float>(on, s, in);
+  std::fill(row(20), row(50), NAN);
+  CHECK(hstu_on<float>(on, s, in) == want);
+  *(row(60) + 2 * 8) = NAN;  // of q of row 10 of the second sample
+  const auto y = hstu_on<float>(on, s, in)[0];
+  for (size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 8 == 60));
+}
+
+TEST_CASE("HSTU's attention over two thousand rows agrees with its definition") {
+  const HstuShape s = {{2048, 700}, 2048, 1, 16, 24, {.candidates = 300}, true};
+  const auto want = hstu_oracle<float>(s);
+  const auto got = hstu_on<float>(OpDevice(2), s);
+  check_close(got[0], want[0], {1e-5, 1e-5}, "y");
+  check_close(got[1], want[1], {1e-4, 1e-5}, "duvqk");
+}
+
+TEST_CASE("HSTU's attention refuses what does not fit") {
+  const OpDevice on(1);
+  std::vector<float> m(256);
+  std::vector<int64_t> of(3);
+  const Vector<float> lengths(m.data(), 2);
+  const auto rows = [&](int64_t n, int64_t width) { return Matrix<float>(m.data(), n, width); };
+  const ops::HstuTensors<float> good{.uvqk = rows(6, 20),
+                                     .lengths = lengths,
+                                     .n = 3,
+                                     .heads = 2,
+                                     .attention_dim = 2,
+                                     .hidden_dim = 3};
+  const auto refuses = [&](auto change, int64_t n = 6, int64_t width = 6) {
+    ops::HstuTensors<float> in = good;
+    change(in);
+    CHECK_THROWS_AS(ops::hstu_attention_forward(on.exec(), in, rows(n, width)), Error);
+    CHECK_THROWS_AS(ops::hstu_attention_backward(on.exec(), in, rows(n, width), rows(6, 20)),
+                    Error);
+  };
+  const auto as_is = [](auto&) {};
+  ops::hstu_attention_forward(on.exec(), good, rows(6, 6));
+  refuses(as_is, 5);
+  refuses(as_is, 6, 5);
+  refuses([](auto& in) { in.heads = 1; });
+  refuses([](auto& in) { in.hidden_dim = 2; });
+  refuses([](auto& in) { in.n = 4; });
+  refuses([](auto& in) { in.mask.window = -1; });
+  refuses([&](auto& in) { in.offsets = {of.data(), 2}; });
+  CHECK_THROWS_AS(ops::hstu_attention_backward(on.exec(), good, rows(6, 6), rows(6, 19)), Error);
+}
+
+}  // namespace hlite::test
