@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes_exp.h"
 #include "hugectr_lite/ops/small_product.h"
@@ -79,13 +80,13 @@ class SeenRanges {
   int64_t context_ = 0;
 };
 
-// Rows of floats one after another, as wide as a whole number of vectors. Grown once.
+// Rows of floats one after another, as wide as a whole number of vectors, from a cache line on.
+// Grown once.
 class FloatRows {
  public:
   void resize(int64_t rows, int64_t width) {
     width_ = padded_width(width);
-    if (numbers_.size() < static_cast<size_t>(rows * width_))
-      numbers_.resize(static_cast<size_t>(rows * width_));
+    if (numbers_.size() < rows * width_) numbers_ = Tensor<float, 1>(rows * width_);
   }
   void clear(int64_t rows) { std::fill_n(numbers_.data(), rows * width_, 0.0f); }
   [[nodiscard]] float* row(int64_t i) { return numbers_.data() + i * width_; }
@@ -95,7 +96,7 @@ class FloatRows {
   [[nodiscard]] LeftFactor left(int64_t i) { return {row(i), width_, 1}; }
 
  private:
-  std::vector<float> numbers_;
+  Tensor<float, 1> numbers_;
   int64_t width_ = 0;
 };
 
@@ -109,10 +110,14 @@ struct HstuRows {
 
 // The memory of one thread. Of backward dy and the gradients too.
 struct HstuMemory {
+  HstuMemory() {
+    weights.resize(kHstuTile, kHstuBlock);
+    slopes.resize(kHstuTile, kHstuBlock);
+  }
   SeenRanges seen;
   FloatRows q, y, dy, dq;                      // of all rows
   FloatRows k, v, turned_k, turned_v, dk, dv;  // of a block of keys
-  std::vector<float> weights = std::vector<float>(kHstuTile * kHstuBlock), slopes = weights;
+  FloatRows weights, slopes;                   // of a tile of rows with a block
 };
 
 // One head of one sample: blocks of keys, and what each tile of rows sees of them.
@@ -143,7 +148,7 @@ class HstuHead {
           turn(m_.k, keys.size(), m_.turned_k);
         },
         [&](Range rows, Range keys, int64_t key, bool masked) {
-          float* const weights = m_.weights.data();
+          float* const weights = m_.weights.row(0);
           multiply(rows, m_.q, keys.size(), key, m_.turned_k, weights);
           wide([&]<int kLanes>() {
             for (int64_t r = 0; r < rows.size(); ++r)
@@ -177,7 +182,7 @@ class HstuHead {
           m_.dv.clear(keys.size());
         },
         [&](Range rows, Range keys, int64_t key, bool masked) {
-          float *const weights = m_.weights.data(), *const slopes = m_.slopes.data();
+          float *const weights = m_.weights.row(0), *const slopes = m_.slopes.row(0);
           multiply(rows, m_.q, keys.size(), key, m_.turned_k, weights);
           multiply(rows, m_.dy, keys.size(), key, m_.turned_v, slopes);
           wide([&]<int kLanes>() {
