@@ -17,6 +17,11 @@ void check_layer_norm(const char* op, Matrix<const T> x, Matrix<const T> other,
               "{}: {}, {}, statistics {}", op, x.shape(), other.shape(), statistics.shape());
 }
 
+void check_gamma(const char* op, int64_t n, const Vector<const float>& gamma) {
+  HLITE_CHECK(gamma.dim(0) > 0 && gamma.dim(0) % n == 0, "{}: rows of {}, gamma {}", op, n,
+              gamma.shape());
+}
+
 }  // namespace
 
 template <typename T>
@@ -26,8 +31,9 @@ void layer_norm_forward(const Exec& exec, MatrixOf<const T> x, Vector<const floa
   constexpr const char* kName = "layer_norm_forward";
   check_layer_norm<T>(kName, x, y, statistics);
   const int64_t n = x.dim(1);
-  HLITE_CHECK(gamma.dim(0) == n && beta.dim(0) == n, "{}: x {}, gamma {}, beta {}", kName,
-              x.shape(), gamma.shape(), beta.shape());
+  check_gamma(kName, n, gamma);
+  HLITE_CHECK(beta.dim(0) == gamma.dim(0), "{}: gamma {}, beta {}", kName, gamma.shape(),
+              beta.shape());
   if (exec.on_gpu())
     return kernels::layer_norm_forward<T>(exec, x, gamma, beta, epsilon, statistics, y);
   for_each_row(exec, kName, x.dim(0), 4 * n, [&](int64_t row) {
@@ -42,8 +48,10 @@ void layer_norm_forward(const Exec& exec, MatrixOf<const T> x, Vector<const floa
                                    }) /
                            count;
     const float rate = 1 / std::sqrt(variance + epsilon);
+    const int64_t of = row * n % gamma.dim(0);
+    const float *const scale = gamma.data() + of, *const shift = beta.data() + of;
     for (int64_t j = 0; j < n; ++j)
-      to[j] = from_float<T>(gamma.data()[j] * ((to_float(from[j]) - mean) * rate) + beta.data()[j]);
+      to[j] = from_float<T>(scale[j] * ((to_float(from[j]) - mean) * rate) + shift[j]);
     statistics.row(row)[0] = mean;
     statistics.row(row)[1] = rate;
   });
@@ -57,13 +65,14 @@ void layer_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T
   check_layer_norm<T>(kName, x, dy, statistics);
   check_layer_norm<T>(kName, x, dx, statistics);
   const int64_t n = x.dim(1);
-  HLITE_CHECK(gamma.dim(0) == n, "{}: x {}, gamma {}", kName, x.shape(), gamma.shape());
+  check_gamma(kName, n, gamma);
   if (exec.on_gpu()) return kernels::layer_norm_backward<T>(exec, x, dy, statistics, gamma, dx);
   for_each_row(exec, kName, x.dim(0), 4 * n, [&](int64_t row) {
     const T *const from = x.row(row), *const above = dy.row(row);
     T* const to = dx.row(row);
     const float mean = statistics.row(row)[0], rate = statistics.row(row)[1];
-    const auto g = [&](int64_t j) { return gamma.data()[j] * to_float(above[j]); };
+    const float* const scale = gamma.data() + row * n % gamma.dim(0);
+    const auto g = [&](int64_t j) { return scale[j] * to_float(above[j]); };
     const auto x_hat = [&](int64_t j) { return (to_float(from[j]) - mean) * rate; };
     const auto count = static_cast<float>(n);
     const float mean_g = row_sum(n, g) / count;
@@ -77,9 +86,13 @@ template <typename T>
 void layer_norm_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                               Matrix<const float> statistics, Vector<double> workspace,
                               Matrix<double> sums) {
-  check_layer_norm<T>("layer_norm_gradient_sums", x, dy, statistics);
-  sum_terms(exec, layer_norm::GradientTerms<T>{x, dy, statistics}, x.dim(0), x.dim(1), workspace,
-            sums);
+  const int64_t groups = x.dim(0) > 0 ? statistics.dim(0) / x.dim(0) : 1;
+  check_layer_norm<T>("layer_norm_gradient_sums", x, dy,
+                      {statistics.data(), statistics.dim(0) / groups, statistics.dim(1)});
+  HLITE_CHECK(statistics.dim(0) == x.dim(0) * groups && x.dim(1) % groups == 0,
+              "layer_norm_gradient_sums: {}, statistics {}", x.shape(), statistics.shape());
+  sum_terms(exec, layer_norm::GradientTerms<T>{x, dy, statistics, groups}, x.dim(0), x.dim(1),
+            workspace, sums);
 }
 
 HLITE_INSTANTIATE_FLOATS(layer_norm_forward)

@@ -26,9 +26,10 @@ __global__ void forward_kernel(Matrix<const T> x, Vector<const float> gamma,
       squares += off * off;
     }
     const float rate = 1 / std::sqrt(warp_sum(squares) / count + epsilon);
+    const int64_t of = row * n % gamma.dim(0);
     for (int64_t j = threadIdx.x; j < n; j += kWarp)
-      y.row(row)[j] =
-          from_float<T>(gamma.data()[j] * ((to_float(from[j]) - mean) * rate) + beta.data()[j]);
+      y.row(row)[j] = from_float<T>(gamma.data()[of + j] * ((to_float(from[j]) - mean) * rate) +
+                                    beta.data()[of + j]);
     if (threadIdx.x == 0) {
       statistics.row(row)[0] = mean;
       statistics.row(row)[1] = rate;
@@ -44,7 +45,8 @@ __global__ void backward_kernel(Matrix<const T> x, Matrix<const T> dy,
   const auto count = static_cast<float>(n);
   for_each_warp_row(x.dim(0), [&](int64_t row) {
     const float mean = statistics.row(row)[0], rate = statistics.row(row)[1];
-    const auto g = [&](int64_t j) { return gamma.data()[j] * to_float(dy.row(row)[j]); };
+    const float* const scale = gamma.data() + row * n % gamma.dim(0);
+    const auto g = [&](int64_t j) { return scale[j] * to_float(dy.row(row)[j]); };
     const auto x_hat = [&](int64_t j) { return (to_float(x.row(row)[j]) - mean) * rate; };
     float sum = 0, products = 0;
     for (int64_t j = threadIdx.x; j < n; j += kWarp) {
