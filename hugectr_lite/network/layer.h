@@ -162,6 +162,7 @@ struct LayerShape {
   // What decides if the padding of a history can be left out (packing.h).
   bool is_mask = false;      // the top is 0 in rows beyond bottom 0, columns beyond bottom 1
   bool repeats_row = false;  // the top may be packed: one row of a sample, as often as asked for
+  bool packs = false;        // kCounted, but of packed rows makes packed ones, and of padding zeros
   std::vector<size_t> by_sample = {};  // bottoms with one row a sample, where tops are packed
   std::optional<MaskedBottoms> masked = {};
   std::vector<size_t> takes_packed = {};  // bottoms that may be packed, whatever the others are

@@ -25,6 +25,7 @@
   LAYER("FusedReshapeConcat",     make_fused_reshape_concat) \
   LAYER("GELU",                   make_gelu)                 \
   LAYER("GRU",                    make_gru)                  \
+  LAYER("HSTU",                   make_hstu)                 \
   LAYER("InnerProduct",           make_inner_product)        \
   LAYER("Interaction",            make_interaction)          \
   LAYER("LayerNorm",              make_layer_norm)           \

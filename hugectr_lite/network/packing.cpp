@@ -230,17 +230,17 @@ class Packer {
       return packed;
     }
     const PackedHistory h = {known_[top].rows, rows_of_sample(dims_of(top)), kNoBuffer};
-    if (e.shape.rows != Rows::kAlone || h.lengths.empty()) return kPadded;
+    if ((e.shape.rows != Rows::kAlone && !e.shape.packs) || h.lengths.empty()) return kPadded;
     if (std::none_of(tensors_.begin(), tensors_.end(),
                      [&](const TensorEntry& t) { return t.name == h.lengths; }))
       return kPadded;  // the data name no lengths
     for (size_t b = 0; b < e.bottoms.size(); ++b) {
       const Dims& x = dims_of(e.bottoms[b]);
       const int64_t rows = contains(e.shape.by_sample, b) ? 1 : h.rows;
-      if (rows_of_sample(x) != rows || x.is_lengths) return kPadded;
+      if (rows_of_sample(x) != rows || (x.is_lengths && !e.shape.packs)) return kPadded;
     }
     for (const size_t t : e.tops)
-      if (!unseen(t, Along::kRows, h)) return kPadded;
+      if (!e.shape.packs && !unseen(t, Along::kRows, h)) return kPadded;
     const int packed = index_of(h);
     for (size_t b = 0; b < e.bottoms.size(); ++b)
       if (!contains(e.shape.by_sample, b)) forms_[e.bottoms[b]] = packed;

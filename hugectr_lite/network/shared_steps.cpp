@@ -6,6 +6,7 @@
 #include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/ops/concat.h"
 #include "hugectr_lite/ops/copy.h"
+#include "hugectr_lite/ops/dropout.h"
 
 namespace hlite::network {
 
@@ -14,6 +15,28 @@ void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, Bu
   add_typed_step(plan, type, {.name = name, .reads = {from, like.offsets}, .writes = {to}},
                  [=]<typename T>(const StepViews<T>& v) {
                    ops::copy<T>(v.exec, v.flat(from, like), v.flat(to, like));
+                 });
+}
+
+void add_dropout_step(plan::Plan& plan, const LayerIo& io, const DropoutSpec& spec,
+                      const std::string& name, BufferId from, BufferId to,
+                      const LayerTensor& like) {
+  const ops::DropoutMask mask = {
+      .rate = static_cast<float>(spec.rate), .seed = io.seed, .stream = spec.stream};
+  add_typed_step(plan, io.type,
+                 {.name = name, .reads = {from, io.step, like.offsets}, .writes = {to}},
+                 [=, step = io.step]<typename T>(const StepViews<T>& v) {
+                   ops::DropoutMask now = mask;
+                   now.step = pointer<int64_t>(v.buffers, step);
+                   now.first_element = v.context.first_row * elements(like.dims);
+                   const Vector<T> x = v.flat(from, like), out = v.flat(to, like);
+                   if (like.offsets == kNoBuffer) return ops::dropout<T>(v.exec, x, out, now);
+                   for (int64_t b = 0; b < v.batch; ++b, now.first_element += elements(like.dims)) {
+                     const int64_t* const at = v.offsets(like.offsets).row(b);
+                     const int64_t width = like.dims.back();
+                     ops::dropout<T>(v.exec, x.rows(at[0] * width, at[1] * width),
+                                     out.rows(at[0] * width, at[1] * width), now);
+                   }
                  });
 }
 

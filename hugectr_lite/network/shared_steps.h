@@ -14,6 +14,15 @@ namespace hlite::network {
 void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
                    BufferId to, const LayerTensor& like);
 
+// `to` = `from`, both of the shape of `like`, under the mask of this rank's samples in this iteration
+// (ops/dropout.h); that of a row does not depend on packing. `to` may be `from`.
+struct DropoutSpec {
+  double rate = 0;
+  uint64_t stream = 0;  // random::stream_of() of a name
+};
+void add_dropout_step(plan::Plan& plan, const LayerIo& io, const DropoutSpec& spec,
+                      const std::string& name, BufferId from, BufferId to, const LayerTensor& like);
+
 // out = inputs[0] + inputs[1] + ..., or - or *, in that order, all of the shape of `like`.
 void add_elementwise_step(plan::Plan& plan, FloatType type, const std::string& name,
                           ops::Elementwise how, const std::vector<BufferId>& inputs, BufferId out,

@@ -31,6 +31,7 @@ struct RowMove {
   // Of kJoin: the rows before `begin`, and those from `end` on unless it is the last, stay.
   bool is_last = false;
 };
+// Of kValid, `to` may be `from`.
 template <typename T = float>
 void move_rows(const Exec& exec, const RowMove& how, ViewOf<const T, 3> from, ViewOf<T, 3> to);
 

@@ -176,6 +176,28 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         + kBottom + kInteraction + kTail,
         {"layers[0].gru_param.vector_size", "4 of \"history\" [B,5,4]", "found 5"}},
     }},
+    {"HSTU", {
+      {"no hstu_param", R"({"type":"HSTU","bottom":["history","history_len"],"top":"y"},)" + kBottom + kInteraction + kTail,
+        {"layers[0]", "hstu_param"}},
+      {"no heads", R"({"type":"HSTU","bottom":["history","history_len"],"top":"y","hstu_param":{"num_heads":0,"attention_dim":2,"hidden_dim":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].hstu_param.num_heads", "found 0"}},
+      {"no width", R"({"type":"HSTU","bottom":["history","history_len"],"top":"y","hstu_param":{"num_heads":1,"attention_dim":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].hstu_param", "hidden_dim"}},
+      {"all dropped", R"({"type":"HSTU","bottom":["history","history_len"],"top":"y",
+        "hstu_param":{"num_heads":1,"attention_dim":2,"hidden_dim":2,"dropout":1}},)" + kBottom + kInteraction + kTail,
+        {"layers[0].hstu_param.dropout", "found 1"}},
+      {"no lengths", R"({"type":"HSTU","bottom":"history","top":"y","hstu_param":{"num_heads":1,"attention_dim":2,"hidden_dim":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "2 bottom", "found 1"}},
+      {"no history's rows", R"({"type":"HSTU","bottom":["dense","history_len"],"top":"y","hstu_param":{"num_heads":1,"attention_dim":2,"hidden_dim":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "2 dimensions", "[B,5]"}},
+      {"another history's lengths", R"({"type":"HSTU","bottom":["history","recent_len"],"top":"y","hstu_param":{"num_heads":1,"attention_dim":2,"hidden_dim":2}},)"
+        + kBottom + kInteraction + kTail,
+        {"layers[0].bottom", "\"history_len\", the lengths of \"history\"", "recent_len"}},
+    }},
     {"InnerProduct", {
       {"num_output 0",
         R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":0}},)" + kInteraction + kTail,

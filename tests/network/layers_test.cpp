@@ -134,6 +134,15 @@ const std::vector<Case>& cases() {
           {"type":"Reshape","bottom":"b","top":"fb"},{"type":"Reshape","bottom":"d","top":"fd"},{"type":"Reshape","bottom":"g","top":"fg"},
           {"type":"Concat","bottom":["fa","fb","fd","fg"],"top":"c"},)" +
                   fc("c", "z", 1)},
+      {"HSTU",
+       R"({"name":"h1","type":"HSTU","bottom":["history","history_len"],"top":"a",
+            "hstu_param":{"num_heads":2,"attention_dim":3,"hidden_dim":2,"eps":0.01,"max_attn_len":3,"contextual_seq_len":1}},
+          {"name":"h2","type":"HSTU","bottom":["a","history_len"],"top":"b",
+            "hstu_param":{"num_heads":2,"attention_dim":1,"hidden_dim":3,"causal":false,"eps":0.1,"num_candidates":2,"group_norm":true,"dropout":0.3}},
+          {"name":"h3","type":"HSTU","bottom":["emb","recent_len"],"top":"d","hstu_param":{"num_heads":1,"attention_dim":2,"hidden_dim":2,"eps":0.01}},
+          {"type":"ReduceSum","bottom":"b","axis":1,"top":"rb"},{"type":"Reshape","bottom":"rb","top":"fb"},
+          {"type":"Reshape","bottom":"d","top":"fd"},{"type":"Concat","bottom":["fb","fd","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
       {"MLP",
        R"({"name":"m1","type":"MLP","bottom":"dense","top":"h","mlp_param":{"num_outputs":[6,4]}},
           {"name":"m2","type":"MLP","bottom":"emb","top":"er","mlp_param":{"num_outputs":[3,2],"activation":"None","use_bias":false}},

@@ -1,12 +1,9 @@
 // Dropout, inverted: y = x m / (1 - rate), m in {0, 1} from counter-based random numbers, so that
 // the mask of an iteration does not depend on threads, ranks or a resume. Evaluation copies.
-#include "hugectr_lite/ops/dropout.h"
-
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/network/layer_parts.h"
 #include "hugectr_lite/network/shared_steps.h"
-#include "hugectr_lite/network/typed_step.h"
 
 namespace hlite::network {
 namespace {
@@ -30,40 +27,16 @@ class DropoutLayer : public Layer {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     if (phase == Phase::kEval)
       return add_copy_step(plan, io.type, name() + ".fprop", x.value, y.value, y);
-    add_mask_step(plan, io, name() + ".fprop", x.value, y.value);
+    add_dropout_step(plan, io, mask(), name() + ".fprop", x.value, y.value, y);
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
-    add_mask_step(plan, io, name() + ".bprop", io.tops[0].grad, io.bottoms[0].grad);
+    const LayerTensor& y = io.tops[0];
+    add_dropout_step(plan, io, mask(), name() + ".bprop", y.grad, io.bottoms[0].grad, y);
   }
 
  private:
-  // `to` = `from`, under the mask of this rank's samples in this iteration; that of a row does not
-  // depend on packing.
-  void add_mask_step(plan::Plan& plan, const LayerIo& io, std::string step_name, BufferId from,
-                     BufferId to) const {
-    const ops::DropoutMask mask = {.rate = static_cast<float>(rate_),
-                                   .seed = io.seed,
-                                   .stream = random::stream_of(name() + ".mask")};
-    add_typed_step(plan, io.type,
-                   {.name = std::move(step_name),
-                    .reads = {from, io.step, io.tops[0].offsets},
-                    .writes = {to}},
-                   [=, y = io.tops[0], step = io.step]<typename T>(const StepViews<T>& v) {
-                     ops::DropoutMask now = mask;
-                     now.step = pointer<int64_t>(v.buffers, step);
-                     now.first_element = v.context.first_row * elements(y.dims);
-                     const Vector<T> x = v.flat(from, y), out = v.flat(to, y);
-                     if (y.offsets == kNoBuffer) return ops::dropout<T>(v.exec, x, out, now);
-                     for (int64_t b = 0; b < v.batch; ++b, now.first_element += elements(y.dims)) {
-                       const int64_t* const at = v.offsets(y.offsets).row(b);
-                       const int64_t width = y.dims.back();
-                       ops::dropout<T>(v.exec, x.rows(at[0] * width, at[1] * width),
-                                       out.rows(at[0] * width, at[1] * width), now);
-                     }
-                   });
-  }
-
+  [[nodiscard]] DropoutSpec mask() const { return {rate_, random::stream_of(name() + ".mask")}; }
   double rate_ = 0.5;
 };
 

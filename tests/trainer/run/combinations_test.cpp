@@ -285,6 +285,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kLeftOut = {
       "FusedReshapeConcat",
       "GELU",
       "GRU",
+      "HSTU",
       "MatrixMultiply",
       "MultiHeadAttention",
       "Multiply",
