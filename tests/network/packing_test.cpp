@@ -48,6 +48,20 @@ const std::string kBst =
   {"type":"Reshape","bottom":"l3","top":"l"},{"type":"Reshape","bottom":"s3","top":"s"},
   {"type":"Concat","bottom":["l","s"],"top":"c"},)" +
     fc("c", "z", 1);
+// Two layers of HSTU, of which one is also read without lengths.
+const std::string kHstu =
+    R"({"type":"SequenceConcat","bottom":["history","history_len","target"],"top":["q","q_len"]},
+  {"type":"PositionEmbedding","bottom":["q","q_len"],"top":"pos"},)" +
+    fc("pos", "x", 4) +
+    R"(,{"name":"h1","type":"HSTU","bottom":["x","q_len"],"top":"y1","hstu_param":{"num_heads":2,
+    "attention_dim":3,"hidden_dim":2,"eps":0.01,"max_attn_len":4,"dropout":0.3,"group_norm":true}},
+  {"name":"h2","type":"HSTU","bottom":["y1","q_len"],"top":"y2","hstu_param":{"num_heads":1,
+    "attention_dim":3,"hidden_dim":5,"eps":0.01,"num_candidates":1,"contextual_seq_len":1}},
+  {"type":"SequenceLast","bottom":["y2","q_len"],"top":"l3"},
+  {"type":"ReduceSum","bottom":"y1","top":"s3","axis":1},
+  {"type":"Reshape","bottom":"l3","top":"l"},{"type":"Reshape","bottom":"s3","top":"s"},
+  {"type":"Concat","bottom":["l","s"],"top":"c"},)" +
+    fc("c", "z", 1);
 
 NetworkFixture history_net(const std::string& layers, int64_t batch, bool packs,
                            FloatType type = FloatType::kFloat) {
@@ -87,6 +101,8 @@ TEST_CASE("layers that treat rows of a history alone are packed where nobody loo
   CHECK(packed_tensors(bst) == std::set<std::string>{"b", "b1", "b2", "bk", "bq", "bv", "f1", "f2",
                                                      "n", "o", "od", "pos.packed", "sum",
                                                      "y.packed"});
+  auto hstu = history_net(kHstu, 7, true);
+  CHECK(packed_tensors(hstu) == std::set<std::string>{"pos.packed", "x", "y1", "y2"});
   auto padded = history_net(kDin, 7, false);
   CHECK(packed_tensors(padded).empty());
 }
@@ -94,7 +110,7 @@ TEST_CASE("layers that treat rows of a history alone are packed where nobody loo
 TEST_CASE("packed histories have the losses and gradients of padded ones") {
   const std::vector<std::vector<float>> lengths = {
       {0, 1, 2, 3, 4, 5, 2}, {0, 0, 0, 0, 0, 0, 0}, {5, 5, 5, 5, 5, 5, 5}, {3}, {0}, {5}};
-  for (const std::string& layers : {kDin, kBst})
+  for (const std::string& layers : {kDin, kBst, kHstu})
     for (const auto& of : lengths) {
       const auto batch = static_cast<int64_t>(of.size());
       auto packed = history_net(layers, batch, true), padded = history_net(layers, batch, false);
@@ -115,7 +131,7 @@ TEST_CASE("packed histories have the losses and gradients of padded ones") {
 
 TEST_CASE("scores of packed histories do not depend on the batch") {
   for (const FloatType type : {FloatType::kFloat, FloatType::kBf16})
-    for (const std::string& layers : {kDin, kBst}) {
+    for (const std::string& layers : {kDin, kBst, kHstu}) {
       constexpr int64_t kMany = 300;
       auto f = history_net(layers, kMany, true, type);
       const std::vector<float> all = logits_of(f, kMany);
