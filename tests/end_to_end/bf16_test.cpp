@@ -17,6 +17,7 @@ const std::vector<std::string> kAvx2 = {"/usr/bin/env", "HLITE_INSTRUCTIONS=avx2
 TEST_CASE("golden runs in bf16 on the CPU reach the AUC of float", "[no-tsan]") {
   check_run_16_bits("dlrm_fused", {kBf16});
   check_run_16_bits("dlrm_plain", {"solver.mixed_precision=1024"});
+  check_run_16_bits("hstu", {"solver.mixed_precision=1024"});
 }
 
 TEST_CASE("golden runs in bf16 reach it too where the processor has no products of bf16",

@@ -151,8 +151,8 @@ TEST_CASE("a history has the bits of a slot for each position on GPUs and beyond
 }
 
 namespace {
-constexpr const char* kHistoryRuns[] = {"din", "din/config_norm.json", "bst",
-                                        "gru", "gru/config_raw.json",  "ple"};
+constexpr const char* kHistoryRuns[] = {
+    "din", "din/config_norm.json", "bst", "gru", "gru/config_raw.json", "ple", "hstu"};
 
 // The changes that put a run on ranks of several nodes.
 Words on_nodes(const std::string& name, const std::string& ranks) {
@@ -199,12 +199,12 @@ TEST_CASE("golden runs of histories and of two tasks are reproduced on GPUs",
 
 namespace {
 
-// The golden DIN, trained in small batches, whose rows are few of all.
-class DinRuns {
+// A golden run, trained in small batches, whose rows are few of all.
+class HistoryRuns {
  public:
   // `more`: arguments and an environment for all runs.
-  explicit DinRuns(Words more = {}, Words environment = {})
-      : more_(std::move(more)), environment_(std::move(environment)) {}
+  explicit HistoryRuns(Words more = {}, Words environment = {}, const std::string& name = "din")
+      : run_(name), more_(std::move(more)), environment_(std::move(environment)) {}
   [[nodiscard]] ProgramResult run(int iterations, const Words& arguments) const {
     return run_program(
         environment_ +
@@ -245,38 +245,39 @@ class DinRuns {
   [[nodiscard]] const GoldenRun& files() const { return run_; }
 
  private:
-  const GoldenRun run_{"din"};
+  const GoldenRun run_;
   const Words more_, environment_;
 };
 
-void check_beyond_memory(const DinRuns& din, bool on_gpus) {
-  din.train("memory", 40);
-  const Words least = din.least_memory(on_gpus);
+void check_beyond_memory(const HistoryRuns& run, bool on_gpus) {
+  run.train("memory", 40);
+  const Words least = run.least_memory(on_gpus);
   INFO(least.back());
-  din.train("tiers", 40, least);
-  CHECK((din.exported("tiers") == din.exported("memory")));
-  din.train("half", 20, least);
-  din.train("resumed", 40, least + din.resumed("half"));
-  CHECK((din.exported("resumed") == din.exported("memory")));
-  din.train("back", 40, din.resumed("half"));
-  CHECK((din.saved("back") == din.saved("memory")));
+  run.train("tiers", 40, least);
+  CHECK((run.exported("tiers") == run.exported("memory")));
+  run.train("half", 20, least);
+  run.train("resumed", 40, least + run.resumed("half"));
+  CHECK((run.exported("resumed") == run.exported("memory")));
+  run.train("back", 40, run.resumed("half"));
+  CHECK((run.saved("back") == run.saved("memory")));
 }
 
 }  // namespace
 
 TEST_CASE("histories: tables beyond memory and a resumed run have the bits of a run in memory") {
-  check_beyond_memory(DinRuns(), false);
+  check_beyond_memory(HistoryRuns(), false);
+  check_beyond_memory(HistoryRuns({}, {}, "hstu"), false);
 }
 
 TEST_CASE("histories: tables beyond memory on two ranks and on GPUs", "[slow][release-only]") {
-  check_beyond_memory(DinRuns(changes_of({gpu("[[0,1]]")})), false);
+  check_beyond_memory(HistoryRuns(changes_of({gpu("[[0,1]]")})), false);
   for (const char* ranks : {"[0]", "[[0,1]]"})
-    check_beyond_memory(DinRuns(changes_of({gpu(ranks)}) + Words{"--device", "cuda"}, kFourGpus),
-                        true);
+    check_beyond_memory(
+        HistoryRuns(changes_of({gpu(ranks)}) + Words{"--device", "cuda"}, kFourGpus), true);
 }
 
 TEST_CASE("histories: deltas lead to the last save, and scores do not depend on the way to them") {
-  const DinRuns din;
+  const HistoryRuns din;
   const GoldenRun& files = din.files();
   din.train("0", 10);
   for (int day = 1; day < 3; ++day)
