@@ -81,27 +81,33 @@ TEST_CASE("a model written as ONNX gives the same scores") {
   OnnxModel{run, golden / "init.safetensors", golden / "config.json"}.check_scores(211);
 }
 
-// Records of `dense` numbers, a user, an item and its category, and a history of up to `most` of
-// both.
-static std::string history_records(int64_t n, int64_t dense, uint32_t most, uint64_t seed) {
+// Records of `dense` numbers, a key of each of the tables `keys`, and a history of up to `most` keys
+// of each of `histories`.
+static std::string history_records(int64_t n, int64_t dense, const std::vector<uint32_t>& keys,
+                                   const std::vector<uint32_t>& histories, uint32_t most,
+                                   uint64_t seed) {
   std::string bytes;
   const auto put = [&](auto v) { bytes.append(reinterpret_cast<const char*>(&v), sizeof(v)); };
   for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
     const auto draw = [&](uint64_t j, uint32_t below) { return random::word(seed, j, i) % below; };
     put(draw(0, 2));
     for (int64_t d = 0; d < dense; ++d) put(static_cast<float>(draw(1, 9)) / 8);
-    for (const uint32_t rows : {300, 500, 20}) put(draw(rows, rows));
+    for (const uint32_t rows : keys) put(draw(rows, rows));
     const uint32_t length = draw(2, most + 1);
-    for (const uint32_t rows : {500, 20})
+    for (const uint32_t rows : histories)
       for (uint32_t t = 0; t < most; ++t) put(t < length ? draw(rows + t + 1, rows) : 0xffffffff);
   }
   return bytes;
 }
 
 TEST_CASE("histories, attention and recurrent layers, written as ONNX, give the same scores") {
-  for (const auto& [name, dense, most] :
-       {std::tuple("din", 0, 16), std::tuple("bst", 3, 12), std::tuple("gru", 0, 12)}) {
+  for (const auto& [name, dense, most] : {std::tuple("din", 0, 16), std::tuple("bst", 3, 12),
+                                          std::tuple("gru", 0, 12), std::tuple("hstu", 3, 20)}) {
     CAPTURE(name);
+    const bool is_hstu = std::string(name) == "hstu";
+    using Tables = std::vector<uint32_t>;
+    const Tables keys = is_hstu ? Tables{300, 500} : Tables{300, 500, 20};
+    const Tables histories = is_hstu ? Tables{500, 4, 24} : Tables{500, 20};
     const test::GoldenRun golden(name);
     const SmallRun run;
     nlohmann::json config = nlohmann::json::parse(test::read_text(golden / "config.json"));
@@ -113,9 +119,18 @@ TEST_CASE("histories, attention and recurrent layers, written as ONNX, give the 
                  {"num_samples", 500},
                  {"eval_num_samples", 211},
                  {"async_param", {{"multi_hot_reader", true}, {"is_dense_float", true}}}});
+    for (nlohmann::json& layer : config["layers"]) {
+      nlohmann::json& param = layer["hstu_param"];
+      if (layer["name"] == "hstu1")
+        param.update({{"max_attn_len", 7}, {"contextual_seq_len", 2}, {"group_norm", true}});
+      else if (layer["name"] == "hstu2")
+        param.update({{"causal", false}, {"num_candidates", 1}, {"dropout", 0.1}});
+      else
+        layer.erase("hstu_param");
+    }
     test::write_text(run / "config.json", config.dump());
-    test::write_text(run / "train.bin", history_records(500, dense, most, 1));
-    test::write_text(run / "eval.bin", history_records(211, dense, most, 2));
+    test::write_text(run / "train.bin", history_records(500, dense, keys, histories, most, 1));
+    test::write_text(run / "eval.bin", history_records(211, dense, keys, histories, most, 2));
     REQUIRE(run.train({"--init", golden / "init.safetensors", "--export", run / "w.safetensors",
                        "--set", "solver.max_iter=20", "--set", "solver.eval_interval=0"})
                 .code == 0);

@@ -277,14 +277,20 @@ def batch_norm(g, layer, bottoms):
     return [Tensor(g.node("Add", [scaled, beta]), x.dims, x.rows)]
 
 
-def layer_norm(g, layer, bottoms):
-    x, name = bottoms[0], layer["name"]
-    n = x.dims[-1]
-    centred = g.node("Sub", [x.name, g.node("ReduceMean", [x.name], axes=[-1], keepdims=1)])
+def normalized(g, x, epsilon):
+    centred = g.node("Sub", [x, g.node("ReduceMean", [x], axes=[-1], keepdims=1)])
     variance = g.node("ReduceMean", [g.node("Mul", [centred, centred])], axes=[-1], keepdims=1)
-    deviation = g.node("Sqrt", [g.node("Add", [variance, g.scalar(layer["ln_param"]["eps"])])])
-    scaled = g.node("Mul", [g.node("Div", [centred, deviation]), g.weight(name + ".gamma", [n])])
-    return [Tensor(g.node("Add", [scaled, g.weight(name + ".beta", [n])]), x.dims, x.rows)]
+    return g.node("Div", [centred, g.node("Sqrt", [g.node("Add", [variance, g.scalar(epsilon)])])])
+
+
+def scaled(g, x, name, n):
+    return g.node("Add", [g.node("Mul", [x, g.weight(name + "gamma", [n])]), g.weight(name + "beta", [n])])
+
+
+def layer_norm(g, layer, bottoms):
+    x = bottoms[0]
+    y = scaled(g, normalized(g, x.name, layer["ln_param"]["eps"]), layer["name"] + ".", x.dims[-1])
+    return [Tensor(y, x.dims, x.rows)]
 
 
 def matrix_multiply(g, layer, bottoms):
@@ -437,6 +443,39 @@ def gru(g, layer, bottoms):
     return [Tensor(g.masked(states, valid), [x.dims[0], n])]
 
 
+def hstu(g, layer, bottoms):
+    """Padding is computed like all rows, and becomes zeros at the end."""
+    x, lengths, name, param = bottoms[0], bottoms[1].name, layer["name"], layer["hstu_param"]
+    (n, d), heads, a, c = x.dims, param["num_heads"], param["attention_dim"], param["hidden_dim"]
+    hidden, width, epsilon = heads * c, 2 * heads * (a + c), param.get("eps", 1e-6)
+    z = product(g, scaled(g, normalized(g, x.name, epsilon), name + ".input_", d),
+                g.weight(name + ".uvqk_weight", [d, width]), g.weight(name + ".uvqk_bias", [width]))
+
+    def silu_of(y):
+        return g.node("Mul", [y, g.node("Sigmoid", [y])])
+
+    def cut(begin, of, perm):
+        return g.node("Transpose", [g.reshape(g.columns(z, begin, begin + heads * of), [n, heads, of])], perm=perm)
+    u = silu_of(g.columns(z, 0, hidden))
+    scores = g.node("MatMul", [cut(2 * hidden, a, [0, 2, 1, 3]), cut(2 * hidden + heads * a, a, [0, 2, 3, 1])])
+    weights = g.node("Mul", [silu_of(g.node("Mul", [scores, g.scalar(a ** -0.5)])), g.scalar(1 / n)])
+
+    i, j = np.ogrid[:n, :n]
+    window, context = param.get("max_attn_len", 0), param.get("contextual_seq_len", 0)
+    seen = ((j <= i) | (not param.get("causal", True))) & ((abs(i - j) < window) | (window == 0)) | (i < context) | (j < context)
+    shared = g.node("Less", [g.counted(n), g.node("Sub", [lengths, g.scalar(param.get("num_candidates", 0))])])
+    seen = g.node("Mul", [g.constant(seen.astype(np.float32)), g.unsqueeze(g.unsqueeze(g.cast(shared), 1), 1)])
+    weights = g.node("Mul", [weights, g.node("Max", [seen, g.constant(np.eye(n, dtype=np.float32))])])
+    o = g.node("Transpose", [g.node("MatMul", [weights, cut(hidden, c, [0, 2, 1, 3])])], perm=[0, 2, 1, 3])
+    if not param.get("group_norm", False):
+        o = g.reshape(o, [n, hidden])
+    normed = g.reshape(normalized(g, o, epsilon), [n, hidden])
+    gated = g.node("Mul", [u, scaled(g, normed, name + ".output_", hidden)])
+    parts = g.node("Concat", [u, g.reshape(o, [n, hidden]), gated], axis=-1)
+    y = g.node("Add", [x.name, g.node("MatMul", [parts, g.weight(name + ".output_weight", [3 * hidden, d])])])
+    return [Tensor(g.masked(y, g.valid(lengths, n)), x.dims)]
+
+
 LAYERS = {
     "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
     "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
@@ -447,7 +486,7 @@ LAYERS = {
     "LayerNorm": layer_norm, "MatrixMultiply": matrix_multiply, "Transpose": transpose,
     "MultiHeadAttention": multi_head_attention, "Softmax": softmax, "Scale": scale, "PReLU_Dice": prelu_dice,
     "SequenceMask": sequence_mask, "SequenceConcat": sequence_concat, "SequenceLast": sequence_last,
-    "PositionEmbedding": position_embedding, "GRU": gru,
+    "PositionEmbedding": position_embedding, "GRU": gru, "HSTU": hstu,
 }
 
 
