@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
@@ -315,12 +316,14 @@ class HstuParts {
  public:
   template <typename T>
   HstuParts(const HstuTensors<T>& in, int threads) : heads_(in.heads) {
+    thread_local std::vector<int64_t> costs;  // grown once; other threads read the caller's
     const int64_t batch = in.lengths.size();
-    costs_.resize(static_cast<size_t>(batch) + 1);
+    costs.assign(1, 0);
     for (int64_t b = 0; b < batch; ++b) {
       const int64_t n = in.length(b);
-      costs_[static_cast<size_t>(b) + 1] = costs_[static_cast<size_t>(b)] + n * (n + 16) + 1;
+      costs.push_back(costs.back() + n * (n + 16) + 1);
     }
+    costs_ = costs;
     const int64_t width = in.attention_dim + in.hidden_dim;
     count_ = std::min({int64_t{4} * threads, batch * heads_, all() * width / kElementGrain + 1});
   }
@@ -339,7 +342,7 @@ class HstuParts {
  private:
   [[nodiscard]] int64_t all() const { return costs_.back() * heads_; }
 
-  std::vector<int64_t> costs_;  // of one head of the samples before each
+  std::span<const int64_t> costs_;  // of one head of the samples before each
   int64_t heads_, count_ = 0;
 };
 
