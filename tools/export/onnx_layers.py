@@ -462,7 +462,7 @@ def hstu(g, layer, bottoms):
 
     i, j = np.ogrid[:n, :n]
     window, context = param.get("max_attn_len", 0), param.get("contextual_seq_len", 0)
-    seen = ((j <= i) | (not param.get("causal", True))) & ((abs(i - j) < window) | (window == 0)) | (i < context) | (j < context)
+    seen = ((j <= i) | (not param.get("causal", True))) & ((abs(i - j) <= window) | (window == 0)) | (i < context) | (j < context)
     shared = g.node("Less", [g.counted(n), g.node("Sub", [lengths, g.scalar(param.get("num_candidates", 0))])])
     seen = g.node("Mul", [g.constant(seen.astype(np.float32)), g.unsqueeze(g.unsqueeze(g.cast(shared), 1), 1)])
     weights = g.node("Mul", [weights, g.node("Max", [seen, g.constant(np.eye(n, dtype=np.float32))])])

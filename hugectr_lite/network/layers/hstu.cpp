@@ -38,7 +38,7 @@ class HstuLayer final : public Layer {
       param->number("eps", &epsilon_, {.min = 1e-12, .max = 1},
                     "Added to the variances of both normalizations.");
       param->integer("max_attn_len", &mask_.window, {.min = 0},
-                     "Rows see only those less than so many rows away; 0: all.");
+                     "Rows see none that are more than so many rows away; 0: any distance.");
       param->integer("contextual_seq_len", &mask_.context, {.min = 0},
                      "So many rows in front see all rows and are seen by all.");
       param->integer("num_candidates", &mask_.candidates, {.min = 0},
@@ -47,6 +47,7 @@ class HstuLayer final : public Layer {
                     "Share of numbers of the product with output_weight that become 0.");
       param->boolean("group_norm", &group_norm_,
                      "Whether each head of the attention is normalized by itself.");
+      if (mask_.window > 0) ++mask_.window;  // of the row itself, too
     }
     expect_bottoms(s, 2);
     expect_tops(s, 1);
