@@ -21,6 +21,8 @@
 namespace hlite::network {
 namespace {
 
+constexpr int64_t kMostRows = int64_t{1} << 20;  // of a history
+
 class HstuLayer final : public Layer {
  public:
   explicit HstuLayer(Block& s) : Layer(s) {
@@ -37,11 +39,11 @@ class HstuLayer final : public Layer {
       param->boolean("causal", &mask_.causal, "Whether rows see none after them.");
       param->number("eps", &epsilon_, {.min = 1e-12, .max = 1},
                     "Added to the variances of both normalizations.");
-      param->integer("max_attn_len", &mask_.window, {.min = 0},
+      param->integer("max_attn_len", &mask_.window, {.min = 0, .max = kMostRows},
                      "Rows see none that are more than so many rows away; 0: any distance.");
-      param->integer("contextual_seq_len", &mask_.context, {.min = 0},
+      param->integer("contextual_seq_len", &mask_.context, {.min = 0, .max = kMostRows},
                      "So many rows in front see all rows and are seen by all.");
-      param->integer("num_candidates", &mask_.candidates, {.min = 0},
+      param->integer("num_candidates", &mask_.candidates, {.min = 0, .max = kMostRows},
                      "So many valid rows at the end are seen by themselves alone.");
       param->number("dropout", &dropout_, kDropoutRates,
                     "Share of numbers of the product with output_weight that become 0.");
