@@ -172,7 +172,6 @@ def main():
     make.add_argument("--val", type=float, default=0.1, help="share after these; the rest is test")
     make.add_argument("--min-count", type=int, default=2, help="values that come less often get id 0, as those never seen")
     make.add_argument("--seed", type=int, default=1, help="of the order of training samples")
-    make.add_argument("--write-config", metavar="MODEL", help="din or bst: write OUT/MODEL.json too")
     make.add_argument("--out", required=True)
     ask = commands.add_parser("request", help="print the body of a request to serve")
     ask.add_argument("prepared", help="the folder that `prepare` wrote")
@@ -187,12 +186,6 @@ def main():
         for name, facts in files.items():
             print(f"{name}: {facts['samples']} samples, label 1 in {facts['label_mean']:.4f}, {facts['mean_length']:.1f} events "
                   f"a history, {facts['empty']} without any")
-        if args.write_config:
-            import hugectr_lite as hl
-            with open(os.path.join(args.out, "histories.json"), encoding="utf-8") as file:
-                config = getattr(hl.models, args.write_config)(json.load(file))
-            with open(os.path.join(args.out, args.write_config + ".json"), "w", encoding="utf-8") as file:
-                json.dump(config, file, indent=1)
     else:
         how = Histories.load(args.prepared)
         asks = read([sys.stdin.buffer if args.ask == "-" else args.ask], [how.user, *how.items, how.time], args.join)

@@ -27,9 +27,16 @@ namespace {
 namespace py = pybind11;
 using namespace py::literals;
 
-std::string config_of_folder(const std::string& model, const std::string& folder) {
-  const std::string place = folder.empty() || folder.back() == '/' ? folder : folder + "/";
-  return prep::first_config(model, data::Manifest::read(place + "manifest.json"), place);
+// `facts`: what histories.json would say, or "". `sizes`: JSON of what a caller chooses.
+std::string config_of_prepared(const std::string& model, const std::string& path,
+                               const std::string& facts, const std::string& sizes) {
+  const config::JsonNode chosen = config::JsonNode::parse(sizes, model);
+  return prep::first_config(model,
+                            facts.empty()
+                                ? prep::PreparedData::read(path)
+                                : prep::PreparedData::of_histories(
+                                      config::JsonNode::parse(facts, "prepared"), "prepared", ""),
+                            &chosen);
 }
 
 // The manifest of samples that a caller has in arrays. There are no such files.
@@ -104,10 +111,12 @@ std::pair<int64_t, std::vector<std::string>> categories_of(const std::string& fo
 }  // namespace
 
 void define_prepared_data(py::module_& module) {
-  module.def("first_config", &config_of_folder);
+  module.def("first_config", &config_of_prepared, "model"_a, "prepared"_a, "facts"_a = "",
+             "sizes"_a = "{}");
   module.def("first_config_of_sizes", &config_of_sizes);
   module.def("first_config_models", &prep::first_config_models);
   module.def("has_tasks", &prep::has_tasks);
+  module.def("reads_histories", &prep::reads_histories);
   module.def(
       "csv_prep",
       [](const std::string& schema, const std::string& train, const std::string& val,

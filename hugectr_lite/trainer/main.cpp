@@ -122,15 +122,15 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
                "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
   // These need no config, like --version.
-  auto* prepared = app.add_option("--prepared", "With --new: the folder of prepared data");
+  auto* prepared =
+      app.add_option("--prepared", "With --new: the folder of prepared data, or histories.json");
   prepared->type_name("DIR");
   app.add_option_function<std::string>(
          "--new",
          [prepared](const std::string& model) {
            if (prepared->count() == 0) throw CLI::RequiresError("--new", "--prepared");
-           const std::string folder = prepared->as<std::string>() + "/";
            print(hlite::prep::first_config(
-               model, hlite::data::Manifest::read(folder + "manifest.json"), folder));
+               model, hlite::prep::PreparedData::read(prepared->as<std::string>())));
            throw CLI::Success();
          },
          "Print a first config of this model for prepared data, to be saved and changed")

@@ -128,6 +128,67 @@ TEST_CASE("models of several tasks train on the labels of a list, and score line
   }
 }
 
+TEST_CASE("models of histories train on lists of a CSV, and on what criteo_synth draws") {
+  const TemporaryDirectory folder;
+  std::string rows = "label,age,items,cates,city,item,cate\n";
+  const auto list = [](const char* letter, int n, int of) {
+    std::string text;
+    for (int k = 0; k < n; ++k)
+      text += fmt::format("{}{}{}", k > 0 ? "|" : "", letter, (n + k) % of);
+    return text;
+  };
+  for (int i = 0; i < 600; ++i)
+    rows += fmt::format("{},{},{},{},c{},i{},k{}\n", i % 2, i % 70, list("i", i % 6, 9),
+                        list("k", i % 6, 3), i % 5, i % 9, i % 3);
+  write_text(folder / "a.csv", rows);
+  write_text(folder / "val.csv", rows.substr(0, rows.find('\n', rows.size() / 2) + 1));
+  const auto schema_of = [](const char* item) {
+    return fmt::format(R"({{"header": true, "label": {{"column": "label", "positive": ["1"]}},
+      "dense": [{{"column": "age"}}], "categorical": [
+        {{"column": "items", "separator": "|", "max_values": 4, "history": "seen", "vocabulary": "item"}},
+        {{"column": "cates", "separator": "|", "max_values": 4, "history": "seen", "vocabulary": "cate"}},
+        {{"column": "city"}}, {{"column": "item"{}}}, {{"column": "cate", "vocabulary": "cate"}}]}})",
+                       item);
+  };
+  write_text(folder / "schema.json", schema_of(R"(, "vocabulary": "item")"));
+  const auto prepare = [&](const std::string& name, const std::string& format) {
+    const auto made = run_program({HLITE_CSV_PREP, "--schema", folder / "schema.json", "--train",
+                                   folder / "a.csv", "--val", folder / "val.csv", "--format",
+                                   format, "--out", folder / name, "--quiet"});
+    INFO(made.err);
+    REQUIRE(made.code == 0);
+    return folder / name;
+  };
+  REQUIRE(run_program({HLITE_CRITEO_SYNTH, "--history", "7", "--train", "900", "--test", "300",
+                       "--out", folder / "s"})
+              .code == 0);
+  for (const std::string& data :
+       {prepare("raw", "raw"), prepare("norm", "norm"), folder / "s.histories.json"})
+    for (const char* model : {"din", "dien", "bst"}) {
+      INFO(data << " " << model);
+      const auto made = run_program({HLITE_TRAIN, "--new", model, "--prepared", data});
+      INFO(made.err);
+      REQUIRE(made.code == 0);
+      write_text(folder / "config.json", made.out);
+      check_trains(folder / "config.json");
+    }
+  const auto refused = [&](const char* model, const std::string& data, const char* text) {
+    const auto made = run_program({HLITE_TRAIN, "--new", model, "--prepared", data});
+    CHECK(made.code == 2);
+    check_contains(made.err, {text});
+  };
+  refused("wdl", folder / "raw",
+          "expected data without histories for wdl (din, dien and bst read them)");
+  // A history of items whose target has other ids.
+  std::filesystem::remove_all(folder / "raw");
+  const std::string name = R"(, "vocabulary": "item")";
+  std::string alone = schema_of("");
+  alone.erase(alone.find(name), name.size());
+  write_text(folder / "schema.json", alone);
+  refused("din", prepare("raw", "raw"),
+          "expected one column, the target, with the vocabulary of the history's column \"items\"");
+}
+
 // Samples from 1,000,000 on are many: a few epochs, with evaluations inside of them.
 TEST_CASE("the first config of many samples evaluates all of the validation split") {
   const TemporaryDirectory folder;

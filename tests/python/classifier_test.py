@@ -295,7 +295,7 @@ class ClassifierTest(unittest.TestCase):
         subprocess.run([os.environ["HLITE_CSV_PREP"], "--schema", self.path("schema.json"), "--train", self.path("lines.csv"),
                         "--out", self.path("data")], check=True, capture_output=True)
         first = ["dlrm", "dcnv2", "deepfm", "wdl", "dcn", "gdcn", "finalmlp", "finalnet", "masknet"]
-        self.assertEqual(set(hl.models.__all__), {*first, "mmoe", "ple", "din", "bst"})
+        self.assertEqual(set(hl.models.__all__), {*first, "mmoe", "ple", "din", "dien", "bst"})
         for name in first:
             with self.subTest(name):
                 text = subprocess.run([os.environ["HLITE_TRAIN"], "--new", name, "--prepared", self.path("data")], check=True,

@@ -177,12 +177,40 @@ std::string optimizer_of(const std::string& model, const Sizes& sizes) {
       sizes.layers.penalty > 0 ? "Global" : "Local", rate, decay);
 }
 
-std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& folder) {
-  const bool norm = m.format == "norm";
-  const auto path = [&](const std::string& name) { return json_string(folder + name); };
+// The sparse inputs, in the order of their slots.
+std::vector<SlotRun> inputs_of(const std::string& model, const PreparedData& data) {
+  if (!reads_histories(model)) return {{"keys", 0, std::ssize(data.manifest.slot_sizes)}};
+  HistoryInputs in = history_inputs(data);
+  std::vector<SlotRun> runs = std::move(in.context);
+  runs.insert(runs.end(), in.targets.begin(), in.targets.end());
+  runs.push_back(in.history);
+  std::sort(runs.begin(), runs.end(),
+            [](const SlotRun& a, const SlotRun& b) { return a.first < b.first; });
+  return runs;
+}
+
+std::string input_text(const Manifest& m, const SlotRun& run) {
+  const auto first = m.hotness.begin() + run.first, end = first + run.count;
+  const bool short_lists = m.format != "norm" && !m.fixed_length;  // kNoKey fills up
+  std::string keys;
+  if (run.top == "history")
+    keys = fmt::format(R"(, "max_len": {}, "lengths": "history_len")", *first);
+  else if (short_lists || std::any_of(first, end, [](auto n) { return n != 1; }))
+    keys = fmt::format(R"(, "nnz_per_slot": [{}]{})", fmt::join(first, end, ", "),
+                       short_lists ? R"(, "is_fixed_length": false)" : "");
+  return fmt::format(R"({{"top": "{}", "slot_num": {}{}}})", run.top, run.count, keys);
+}
+
+std::string data_of(const std::string& model, const PreparedData& data, const Sizes& sizes) {
+  const Manifest& m = data.manifest;
+  const bool norm = m.format == "norm", parquet = m.format == "parquet", raw = !norm && !parquet;
+  const auto path = [&](const std::string& name) { return json_string(data.folder + name); };
   std::string text = fmt::format(R"(    {{
       "name": "data", "type": "Data", "format": "{}", "source": {},)",
-                                 norm ? "Norm" : "RawAsync", path(file_of(m, "train")->name));
+                                 norm      ? "Norm"
+                                 : parquet ? "Parquet"
+                                           : "RawAsync",
+                                 path(file_of(m, "train")->name));
   for (const auto& [role, key] :
        {std::pair("val", "eval_source"), std::pair("test", "test_source")})
     if (const ManifestFile* file = file_of(m, role))
@@ -192,22 +220,22 @@ std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& fo
     const auto options = nlohmann::json::parse(m.options_json);
     text += fmt::format(R"( "check": "{}",)", options.value("norm_sum", true) ? "Sum" : "None");
   }
-  const bool one_hot =
-      std::all_of(m.hotness.begin(), m.hotness.end(), [](auto n) { return n == 1; });
-  if (!norm && m.float_label && m.float_dense) text += R"( "float_label_dense": true,)";
+  if (parquet) text += fmt::format(R"( "columns": {},)", data.columns);
+  if (raw && m.float_label && m.float_dense) text += R"( "float_label_dense": true,)";
   if (m.negative_share < 1) text += fmt::format(R"( "negative_share": {},)", m.negative_share);
-  if (!norm && !sizes.many) text += R"( "shuffle_samples": true,)";
-  if (!norm && sizes.many) text += R"( "async_param": {"shuffle": true},)";
+  if (raw && !sizes.many) text += R"( "shuffle_samples": true,)";
+  if (raw && sizes.many) text += R"( "async_param": {"shuffle": true},)";
+  std::vector<std::string> inputs;
+  for (const SlotRun& run : inputs_of(model, data)) inputs.push_back(input_text(m, run));
   text += fmt::format(
       R"( "slot_size_array": {},
       "label": {{"top": "label", "label_dim": {}{}{}}}, "dense": {{"top": "dense", "dense_dim": {}}},
-      "sparse": [{{"top": "keys", "slot_num": {}{}}}]
+      "sparse": [{}]
     }},
 )",
-      path("manifest.json"), m.label_dim, m.sample_weight ? R"(, "sample_weight": true)" : "",
-      m.real_label ? R"(, "real": true)" : "", m.dense_dim, m.slot_sizes.size(),
-      (one_hot ? "" : fmt::format(R"(, "nnz_per_slot": [{}])", fmt::join(m.hotness, ", "))) +
-          (norm || m.fixed_length ? "" : R"(, "is_fixed_length": false)"));
+      data.slot_sizes, m.label_dim, m.sample_weight ? R"(, "sample_weight": true)" : "",
+      m.real_label ? R"(, "real": true)" : "", m.dense_dim,
+      fmt::join(inputs, ",\n                 "));
   return text;
 }
 
@@ -224,26 +252,35 @@ std::string loss_of(const std::string& model, const Manifest& m) {
 
 }  // namespace
 
-std::string first_config(const std::string& model, const Manifest& manifest,
-                         const std::string& folder) {
+std::string first_config(const std::string& model, const PreparedData& data,
+                         const config::JsonNode* chosen) {
+  const Manifest& m = data.manifest;
   const auto& models = first_config_models();
   if (std::find(models.begin(), models.end(), model) == models.end())
     raise<ConfigError>("expected a model ({}), found \"{}\"", fmt::join(models, ", "), model);
-  if (!file_of(manifest, "train") || manifest.rows_of("train") == 0)
-    raise<ConfigError>("{}manifest.json: expected data with training rows, found none", folder);
-  if (has_tasks(model) != (manifest.label_dim > 1))
-    raise<ConfigError>("{}manifest.json: expected data with {} for {}, found {}", folder,
-                       has_tasks(model) ? "several labels" : "one label", model,
-                       manifest.label_dim);
-  if (!manifest.histories.empty())
+  if (!file_of(m, "train") || m.rows_of("train") == 0)
+    raise<ConfigError>("{}: expected data with training rows, found none", data.facts);
+  if (has_tasks(model) != (m.label_dim > 1))
+    raise<ConfigError>("{}: expected data with {} for {}, found {}", data.facts,
+                       has_tasks(model) ? "several labels" : "one label", model, m.label_dim);
+  if (!reads_histories(model) && !m.histories.empty())
     raise<ConfigError>(
-        "{}manifest.json: expected data without histories, which first configs do not have, found "
-        "\"{}\"",
-        folder, manifest.histories.front().name);
-  const Sizes sizes(manifest);
-  return "{\n" + solver_of(manifest, sizes) + optimizer_of(model, sizes) + "  \"layers\": [\n" +
-         data_of(manifest, sizes, folder) + model_layers(model, manifest, sizes.layers) +
-         loss_of(model, manifest) + "  ]\n}\n";
+        "{}: expected data without histories for {} (din, dien and bst read them), found \"{}\"",
+        data.facts, model, m.histories.front().name);
+  Sizes sizes(m);
+  if (reads_histories(model)) {
+    sizes.layers.histories = HistorySizes::of(model, chosen);
+    sizes.learning_rate = sizes.layers.histories.learning_rate;
+    sizes.decays = false;
+  }
+  return "{\n" + solver_of(m, sizes) + optimizer_of(model, sizes) + "  \"layers\": [\n" +
+         data_of(model, data, sizes) + model_layers(model, data, sizes.layers) + loss_of(model, m) +
+         "  ]\n}\n";
+}
+
+std::string first_config(const std::string& model, const Manifest& manifest,
+                         const std::string& folder) {
+  return first_config(model, PreparedData::of_manifest(manifest, folder));
 }
 
 }  // namespace hlite::prep

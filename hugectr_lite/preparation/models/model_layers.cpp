@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/preparation/models/layer_text.h"
+
 namespace hlite::prep {
 namespace {
 
@@ -17,17 +19,11 @@ constexpr int kMasks = 3;          // blocks of masknet
 constexpr int kMaskWidth = 2;      // times that of what is masked: of the layer that makes a mask
 constexpr int kHeads = 4;          // of finalmlp
 
-using Names = std::vector<std::string>;
+using Names = TensorNames;
 
-// Of a list of tensors.
-std::string quoted(const Names& names) {
-  return fmt::format(R"("{}")", fmt::join(names, R"(", ")"));
-}
-
-class Layers {
+class Layers : public LayerText {
  public:
   Layers(const data::Manifest& m, const LayerSizes& sizes) : m_(m), sizes_(sizes) {}
-  [[nodiscard]] std::string text() && { return std::move(text_); }
 
   void dlrm() {
     embedding(sizes_.width);
@@ -51,7 +47,7 @@ class Layers {
     beside_deep("cross");
   }
 
-  // Wang et al. 2023: x' = x0 (x W + b) sigmoid(x G) + x.
+  // Wang et al. 2023: x' = x0 (x W + b) plain("Sigmoid", x G) + x.
   void gdcn() {
     inputs();
     std::string x = all_;
@@ -59,7 +55,7 @@ class Layers {
       const std::string top = fmt::format("cross{}", i);
       inner_product(x, top + "_fc", width_);
       inner_product(x, top + "_gate_fc", width_, ", \"use_bias\": false");
-      sigmoid(top + "_gate_fc", top + "_gate");
+      plain("Sigmoid", top + "_gate_fc", top + "_gate");
       join("ElementwiseMultiply", {all_, top + "_fc", top + "_gate"}, top + "_product");
       join("Add", {top + "_product", x}, top);
       x = top;
@@ -71,12 +67,11 @@ class Layers {
   void wide_and_deep(bool pairs) {
     const int64_t width = sizes_.width, slots = std::ssize(m_.slot_sizes);
     embedding(width + 1);
-    add(R"("type": "Reshape", "bottom": "embedding", "top": "rows", "leading_dim": {})", width + 1);
+    reshape("embedding", "rows", width + 1);
     add(R"("type": "Slice", "bottom": "rows", "top": ["vectors", "weights"], "ranges": [[0, {0}], [{0}, {1}]])",
         width, width + 1);
-    add(R"("type": "Reshape", "bottom": "vectors", "top": "features", "leading_dim": {})",
-        slots * width);
-    add(R"("type": "Reshape", "bottom": "weights", "top": "linear", "leading_dim": {})", slots);
+    reshape("vectors", "features", slots * width);
+    reshape("weights", "linear", slots);
     std::string features = "features", linear = "linear";
     if (m_.dense_dim > 0) {
       add(R"("type": "WeightMultiply", "bottom": "dense", "top": "dense_vectors", "weight_dims": [{}, {}])",
@@ -121,14 +116,14 @@ class Layers {
     inputs();
     // The softmax of one number: 1.
     reduce_sum(all_, "sum");
-    add(R"("type": "Softmax", "bottom": "sum", "top": "one")");
+    plain("Softmax", "sum", "one");
     const Names sides = {"x", "y"};
     const int64_t width = sizes_.hidden.back();
     for (const std::string& side : sides) {
       inner_product("one", side + "_context", sizes_.width,
                     R"(, "use_bias": false, "weight_init": "Zero")");
       mlp(side + "_context", side + "_gate_fc", {sizes_.hidden.front(), width_});
-      sigmoid(side + "_gate_fc", side + "_gate");
+      plain("Sigmoid", side + "_gate_fc", side + "_gate");
       join("Add", {side + "_gate", side + "_gate"}, side + "_gate2");
       join("ElementwiseMultiply", {all_, side + "_gate2"}, side + "_input");
       deep(side + "_input", side);
@@ -164,7 +159,7 @@ class Layers {
                     R"(, "use_bias": false)");
       add(R"("type": "LayerNorm", "bottom": "{}", "top": "{}", "ln_param": {{"eps": 1e-05}})",
           name("block_fc"), name("block_norm"));
-      add(R"("type": "ReLU", "bottom": "{}", "top": "{}")", name("block_norm"), name("block"));
+      plain("ReLU", name("block_norm"), name("block"));
       blocks.push_back(name("block"));
     }
     join("Concat", blocks, "blocks");
@@ -226,10 +221,6 @@ class Layers {
   }
 
  private:
-  template <typename... Args>
-  void add(fmt::format_string<Args...> text, Args&&... args) {
-    text_ += "    {" + fmt::format(text, std::forward<Args>(args)...) + "},\n";
-  }
   void embedding(int64_t width) {
     const std::string tables =
         m_.slot_tables.empty()
@@ -249,8 +240,7 @@ class Layers {
   // All vectors and numbers of a sample as one row.
   void flat() {
     width_ = std::ssize(m_.slot_sizes) * sizes_.width;
-    add(R"("type": "Reshape", "bottom": "embedding", "top": "features", "leading_dim": {})",
-        width_);
+    reshape("embedding", "features", width_);
     all_ = "features";
     if (m_.dense_dim == 0) return;
     join("Concat", {"features", "dense"}, "all_features");
@@ -266,7 +256,7 @@ class Layers {
     const std::string prefix = top == "hidden" ? "" : top + "_";
     if (!sizes_.normalized) {
       mlp(bottom, prefix + "mlp", sizes_.hidden, /*last_is_linear=*/false);
-      return dropout(prefix + "mlp", top);
+      return dropout(prefix + "mlp", top, sizes_.dropout);
     }
     std::string below = bottom;
     for (size_t i = 0; i < sizes_.hidden.size(); ++i) {
@@ -287,8 +277,8 @@ class Layers {
       below = norm;
     }
     const std::string relu = prefix + "relu" + number;
-    add(R"("type": "ReLU", "bottom": "{}", "top": "{}")", below, relu);
-    dropout(relu, top);
+    plain("ReLU", below, relu);
+    dropout(relu, top, sizes_.dropout);
     return top;
   }
   void mlp(const std::string& bottom, const std::string& top, const std::vector<int64_t>& widths,
@@ -297,23 +287,8 @@ class Layers {
         bottom, top, fmt::join(widths, ", "),
         last_is_linear ? R"(, "activations": ["Relu", "None"])" : "");
   }
-  void dropout(const std::string& bottom, const std::string& top) {
-    add(R"("type": "Dropout", "bottom": "{}", "top": "{}", "rate": {})", bottom, top,
-        sizes_.dropout);
-  }
-  void inner_product(const std::string& bottom, const std::string& top, int64_t width = 1,
-                     const char* more = "") {
-    add(R"("type": "InnerProduct", "bottom": "{}", "top": "{}", "fc_param": {{"num_output": {}{}}})",
-        bottom, top, width, more);
-  }
-  void sigmoid(const std::string& bottom, const std::string& top) {
-    add(R"("type": "Sigmoid", "bottom": "{}", "top": "{}")", bottom, top);
-  }
   void reduce_sum(const std::string& bottom, const std::string& top) {
     add(R"("type": "ReduceSum", "bottom": "{}", "top": "{}", "axis": 1)", bottom, top);
-  }
-  void join(const char* type, const Names& bottoms, const std::string& top) {
-    add(R"("type": "{}", "bottom": [{}], "top": "{}")", type, quoted(bottoms), top);
   }
   // The logit of `cross` and hidden layers beside it.
   void beside_deep(const std::string& cross) {
@@ -326,14 +301,13 @@ class Layers {
   void mixture(const std::string& bottom, const std::string& experts, int64_t count, int64_t width,
                const std::string& top) {
     inner_product(bottom, top + "_gate_fc", count);
-    add(R"("type": "Softmax", "bottom": "{0}_gate_fc", "top": "{0}_gate")", top);
+    plain("Softmax", top + "_gate_fc", top + "_gate");
     add(R"("type": "Scale", "bottom": "{0}_gate", "top": "{0}_gates", "scale_param": {{"axis": 0, "factor": {1}}})",
         top, width);
     join("ElementwiseMultiply", {experts, top + "_gates"}, top + "_gated");
-    add(R"("type": "Reshape", "bottom": "{0}_gated", "top": "{0}_parts", "time_step": {1}, "leading_dim": {2})",
-        top, count, width);
+    reshape(top + "_gated", top + "_parts", count, width);
     reduce_sum(top + "_parts", top + "_part");
-    add(R"("type": "Reshape", "bottom": "{0}_part", "top": "{0}", "leading_dim": {1})", top, width);
+    reshape(top + "_part", top, width);
   }
   // A logit for each task.
   void towers(const Names& bottoms) {
@@ -347,7 +321,7 @@ class Layers {
 
   const data::Manifest& m_;
   const LayerSizes& sizes_;
-  std::string text_, all_;
+  std::string all_;
   int64_t width_ = 0;  // of all_
 };
 
@@ -380,16 +354,20 @@ const std::vector<std::string>& first_config_models() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
     for (const Model& m : kModels) all.emplace_back(m.name);
+    all.insert(all.end(), {"din", "dien", "bst"});
     return all;
   }();
   return names;
 }
 
-bool has_tasks(const std::string& model) { return model_of(model).tasks; }
+bool has_tasks(const std::string& model) {
+  return !reads_histories(model) && model_of(model).tasks;
+}
 
-std::string model_layers(const std::string& model, const data::Manifest& manifest,
+std::string model_layers(const std::string& model, const PreparedData& data,
                          const LayerSizes& sizes) {
-  Layers layers(manifest, sizes);
+  if (reads_histories(model)) return history_layers(model, data, sizes.penalty, sizes.histories);
+  Layers layers(data.manifest, sizes);
   model_of(model).make(layers);
   return std::move(layers).text();
 }

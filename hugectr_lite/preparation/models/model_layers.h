@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "data_reader/manifest.h"
+#include "hugectr_lite/preparation/models/history_layers.h"
 
 namespace hlite::prep {
 
@@ -15,15 +15,16 @@ struct LayerSizes {
   double dropout = 0.1;
   bool normalized = false;  // batches, by BatchNorm
   double penalty = 0;       // lambda of L2 on tables; 0: none
+  HistorySizes histories = {};
 };
 
-// The models that there are layers of, those of several tasks last.
+// The models that there are layers of: those of several tasks after others, those of histories last.
 const std::vector<std::string>& first_config_models();
 // Whether the model has a score for each of several labels.
 bool has_tasks(const std::string& model);
 
 // The layers of one of first_config_models(), from the embedding to "logit", [B, labels].
-std::string model_layers(const std::string& model, const data::Manifest& manifest,
+std::string model_layers(const std::string& model, const PreparedData& data,
                          const LayerSizes& sizes);
 
 }  // namespace hlite::prep

@@ -4,14 +4,12 @@
     config = hl.models.dcnv2("work/adult")                               # data that csv_prep or criteo_prep wrote
     config = hl.models.dlrm(dense=13, tables=[1000, 50], samples=200000)   # samples in arrays
     trainer = hl.Trainer(config, arrays=True)
-
-din and bst are of history_models: for samples with histories.
+    config = hl.models.din("work/ml", attention=(64, 32))                  # samples with histories
 """
 import json
 import os
 
 from . import _native
-from .history_models import bst, din
 
 
 def _function(model):
@@ -41,5 +39,28 @@ def _function(model):
     return build
 
 
-globals().update((model, _function(model)) for model in _native.first_config_models())
-__all__ = [*_native.first_config_models(), "din", "bst"]
+_OF_DIN = """
+    attention: widths of the layers that weigh an event; softmax (True): weights of a history sum up to 1, otherwise they
+    are what these layers say."""
+_OF_BST = """
+    heads (4): of the attention, a divisor of width times the columns of the history; blocks (1): of the transformer."""
+
+
+def _history_function(model):
+    def build(prepared, **sizes):
+        facts = json.dumps(prepared) if isinstance(prepared, dict) else ""
+        return json.loads(_native.first_config(model, "" if facts else os.fspath(prepared), facts, json.dumps(sizes)))
+
+    build.__name__ = build.__qualname__ = model
+    build.__doc__ = f"""The first config of {model}, a dict, for samples with histories.
+
+    prepared: a folder with histories.json or manifest.json, with which paths in the config then begin; the path of a
+    histories.json of another name; or what it holds, as a dict. Sizes that may be chosen:
+    width (16): of a row of a table; hidden: widths of the layers up to the score; dropout (0.1): of these; learning_rate
+    (0.001).{_OF_DIN if model == "din" else _OF_BST if model == "bst" else ""} Raises hl.ConfigError."""
+    return build
+
+
+globals().update((model, (_history_function if _native.reads_histories(model) else _function)(model))
+                 for model in _native.first_config_models())
+__all__ = _native.first_config_models()

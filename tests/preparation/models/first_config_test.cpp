@@ -214,7 +214,7 @@ TEST_CASE(
         "work/manifest.json: expected data with training rows, found none");
   CHECK(message("mlp", manifest_of(10, {10})) ==
         "expected a model (dlrm, dcnv2, deepfm, wdl, dcn, gdcn, finalmlp, finalnet, masknet, mmoe, "
-        "ple), found \"mlp\"");
+        "ple, din, dien, bst), found \"mlp\"");
   Manifest tasks = manifest_of(10, {10});
   CHECK(message("ple", tasks) ==
         "work/manifest.json: expected data with several labels for ple, found 1");
@@ -233,6 +233,48 @@ TEST_CASE("A first config of several tasks has a logit and a weight for each lab
     CHECK(layers[layers.size() - 2]["bottom"].size() == 3);
     CHECK(layers.back()["target_weight"] == nlohmann::json({1, 1, 1}));
   }
+}
+
+TEST_CASE("A first config of histories takes the target of a list from the table that they share") {
+  // Slots: two lists, a city, items that share the table of the first list, categories.
+  Manifest m = manifest_of(50'000, {90, 8, 5, 90, 90, 8});
+  const char* names[] = {"item_history", "cates", "city", "last_item", "item", "cate"};
+  for (const char* name : names) m.columns.emplace_back().name = name;
+  m.format = "multi_hot_raw";
+  m.hotness = {4, 4, 1, 1, 1, 1};
+  m.fixed_length = false;
+  m.slot_tables = {0, 1, 2, 0, 0, 1};
+  m.histories = {{"clicks", 0, 2}};
+  for (const char* model : {"din", "dien", "bst"}) {
+    const nlohmann::json config = config_of(m, model);
+    CHECK(config["layers"][0]["sparse"] == nlohmann::json::parse(R"([
+      {"top": "history", "slot_num": 2, "max_len": 4, "lengths": "history_len"},
+      {"top": "context", "slot_num": 2, "nnz_per_slot": [1, 1], "is_fixed_length": false},
+      {"top": "target", "slot_num": 2, "nnz_per_slot": [1, 1], "is_fixed_length": false}])"));
+    const auto& embedding = config["layers"][1];
+    CHECK(embedding["bottom"] == nlohmann::json({"context", "target", "history"}));
+    CHECK(tables_of(config)["slot_tables"] == nlohmann::json({0, 1, 1, 2, 1, 2}));
+    CHECK(config["optimizer"]["adam_hparam"]["learning_rate"] == 0.001);
+  }
+  const auto refused = [&](const Manifest& of, const std::string& message) {
+    CHECK_THAT(test::message_of<ConfigError>([&] { first_config("din", of, "work/"); }),
+               Catch::StartsWith("work/manifest.json: expected ") && Catch::Contains(message));
+  };
+  Manifest other = m;
+  other.columns[4].name = "shown";  // which of two
+  refused(other, "of the history's column \"item_history\"");
+  refused(other, "found last_item, shown");
+  other = m;
+  other.slot_tables = {0, 1, 2, 0, 0, 3};
+  refused(other, "named like it without \"_history\", found none");
+  other = m;
+  other.hotness[5] = 2;
+  refused(other, "one key of the target \"cate\", found up to 2");
+  other = m;
+  other.histories.clear();
+  refused(other, "data with one history, found none");
+  CHECK_THAT(test::message_of<ConfigError>([&] { first_config("dcn", m, "work/"); }),
+             Catch::Contains("data without histories for dcn (din, dien and bst read them)"));
 }
 
 TEST_CASE("A first config of dlrm needs no dense features") {
