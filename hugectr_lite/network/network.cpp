@@ -220,6 +220,10 @@ void Network::follow_history(LayerEntry& entry) const {
                                         t.name));
       continue;
     }
+    if (entry.shape.is_mask && t.producer >= 0)
+      config::fail_at(at, fmt::format("expected lengths, of a history or as a dense feature, found "
+                                      "\"{}\", which a layer computes",
+                                      t.name));
     if (t.dims.lengths.empty() || rows == Rows::kCounted) continue;
     if (rows == Rows::kMixed)
       config::fail_at(at,

@@ -60,8 +60,10 @@ bool Network::feeds_inner_products_only(const TensorEntry& t) const {
   });
 }
 
+// A mask has no other bottoms, and a dense feature may be one, as HugeCTR has them.
 bool Network::takes_as_lengths(const TensorEntry& t, size_t layer) const {
-  return t.dims.is_lengths && layers_[layer].layer->traits().takes_lengths;
+  return layers_[layer].shape.is_mask ||
+         (t.dims.is_lengths && layers_[layer].layer->traits().takes_lengths);
 }
 
 // Returns true if a float input of a float network is one that padding makes wider.

@@ -155,7 +155,7 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         {"layers[0].gru_param.num_output", "found 0"}},
       {"HugeCTR's one bottom", R"({"type":"GRU","bottom":"history","top":"y","gru_param":{"num_output":2}},)"
         + kBottom + kInteraction + kTail,
-        {"layers[0].bottom", "2 bottom", "found 1"}},
+        {"layers[0].bottom", "a history and its lengths, or these and attention scores", "found \"history\""}},
       {"no history's rows", R"({"type":"GRU","bottom":["dense","history_len"],"top":"y","gru_param":{"num_output":2}},)"
         + kBottom + kInteraction + kTail,
         {"layers[0].bottom", "2 dimensions", "[B,5]"}},
@@ -417,6 +417,10 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
       {"a mask of a history",
         R"({"type":"SequenceMask","bottom":["history","history_len"],"top":"h"},)" + kTail,
         {"layers[0].bottom", "lengths as bottom 0", "\"history\" [B,5,4]"}},
+      {"a mask of what is computed",
+        R"({"type":"InnerProduct","bottom":"dense","top":"n","fc_param":{"num_output":1}},
+           {"type":"SequenceMask","bottom":["n","history_len"],"top":"h"},)" + kTail,
+        {"layers[1].bottom[0]", "expected lengths, of a history or as a dense feature", "\"n\""}},
       {"a mask without rows", R"({"type":"SequenceMask","bottom":["history_len","history_len"],"top":"h",
         "max_sequence_len_from":0},)" + kTail, {"layers[0].max_sequence_len_from", "[1, 1048576]", "found 0"}},
     }},

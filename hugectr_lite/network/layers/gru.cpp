@@ -31,7 +31,8 @@ class GruLayer : public Layer {
                     "Initializer of the weights, of the states too.");
       param->choice("bias_init", &bias_init_, named_initializers(), "Initializer of the biases.");
     }
-    if (bottoms().size() != 3) expect_bottoms(s, 2);
+    if (s.node() && bottoms().size() != 2 && bottoms().size() != 3)
+      s.expected("bottom", "a history and its lengths, or these and attention scores");
     expect_tops(s, 1);
     traits_.takes_lengths = true;
   }

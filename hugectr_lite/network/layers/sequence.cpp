@@ -46,7 +46,9 @@ void add_move_step(plan::Plan& plan, FloatType type, const MoveStep& s, bool bac
 class SequenceMaskLayer : public Layer {
  public:
   explicit SequenceMaskLayer(Block& s) : Layer(s) {
-    s.about("Of two lengths, a mask [B,1,f,t]: 1 where both histories have an event, else 0.");
+    s.about(
+        "Of two lengths, a mask [B,1,f,t]: 1 where both histories have an event, else 0. A dense "
+        "feature [B,1] may say a length too.");
     s.integer("max_sequence_len_from", &from_, {.min = 1, .max = kMaxRows},
               "f: rows of the mask, which the first lengths count.");
     s.integer("max_sequence_len_to", &to_, {.min = 1, .max = kMaxRows},
@@ -58,7 +60,8 @@ class SequenceMaskLayer : public Layer {
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    for (size_t i = 0; i < dims.size(); ++i) expect_lengths(dims, i, i);
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims[i].is_lengths || dims[i] != Dims{1}) expect_lengths(dims, i, i);
     return {.tops = {{1, from_, to_}},
             .rows = Rows::kCounted,
             .summary = causal_ ? "causal" : "",
