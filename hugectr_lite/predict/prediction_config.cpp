@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 
@@ -27,10 +28,18 @@ const std::vector<JsonNode>& list_at(const JsonNode& block, const char* key) {
   return node != nullptr && node->kind() == JsonNode::Kind::kArray ? node->elements() : kNone;
 }
 
-// A layer without a name has that of its top.
+// One name or a list of them.
+std::vector<std::string> names_at(const JsonNode& block, const char* key) {
+  std::vector<std::string> names;
+  for (const JsonNode& name : list_at(block, key)) names.push_back(name.string());
+  if (names.empty()) names.push_back(text_at(block, key));
+  return names;
+}
+
+// A layer without a name has that of its first top.
 std::string name_of(const JsonNode& layer) {
   const std::string name = text_at(layer, "name");
-  return name.empty() ? text_at(layer, "top") : name;
+  return name.empty() ? names_at(layer, "top").front() : name;
 }
 
 // Rows of an embedding's tables; none where it holds the keys that came.
@@ -64,12 +73,21 @@ Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReade
   const std::vector<JsonNode>& layers = list_at(root, "layers");
   if (layers.empty()) return {};
   Changes changes;
+  std::map<std::string, int64_t> slots;
+  for (const JsonNode& input : list_at(layers[0], "sparse"))
+    if (const JsonNode* count = input.find("slot_num"))
+      slots[text_at(input, "top")] = count->integer();
   std::map<std::string, Sizes> of_input;
   for (size_t i = 1; i < layers.size(); ++i) {
     const JsonNode* hparam = layers[i].find("sparse_embedding_hparam");
     if (hparam == nullptr) continue;
     const Sizes rows = slot_rows(table_rows(weights, name_of(layers[i])), *hparam);
-    of_input.emplace(text_at(layers[i], "bottom"), rows);
+    auto next = rows.begin();
+    for (const std::string& input : names_at(layers[i], "bottom")) {
+      const int64_t count = std::clamp<int64_t>(slots[input], 0, rows.end() - next);
+      of_input.emplace(input, Sizes(next, next + count));
+      next += count;
+    }
     if (!rows.empty() && !text_at(*hparam, "slot_size_array").empty())
       changes.push_back(fmt::format("layers[{}].sparse_embedding_hparam.slot_size_array=[{}]", i,
                                     fmt::join(rows, ",")));
