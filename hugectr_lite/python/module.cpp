@@ -327,7 +327,15 @@ class PyTrainer : OneAtATime {
     trainer::EvalResult result;
     result.samples = std::ssize(scores.values());
     std::vector<float> logits(scores.values().begin(), scores.values().end());
-    if (predicts_values()) {
+    const bool tasks = trainer_->model().layers().network->tasks() > 1;
+    if (tasks) {
+      std::transform(logits.begin(), logits.end(), logits.begin(), logit);
+      result = trainer::metrics_of(trainer_->context().exec(), trainer_->model(),
+                                   {std::move(logits),
+                                    {labels.values().begin(), labels.values().end()},
+                                    {weights.begin(), weights.end()},
+                                    {}});
+    } else if (predicts_values()) {
       result.loss =
           ops::mean_squared_error(trainer_->context().exec(), logits, labels.values(), weights);
     } else {
@@ -335,8 +343,9 @@ class PyTrainer : OneAtATime {
       result.auc = ops::auc(scores.values(), labels.values(), weights);
       result.loss = ops::log_loss(trainer_->context().exec(), logits, labels.values(), weights);
     }
-    result.more = metrics::take(trainer::further_metrics(trainer_->model()),
-                                {logits, labels.values(), weights, {}, result.loss});
+    if (!tasks)
+      result.more = metrics::take(trainer::further_metrics(trainer_->model()),
+                                  {logits, labels.values(), weights, {}, result.loss});
     const Inside inside(*this);
     const bool end = decides && loop_->policy().apply(result).has_value();
     const py::gil_scoped_acquire gil;

@@ -121,6 +121,31 @@ class Models(unittest.TestCase):
                 np.testing.assert_allclose(trainer.predict(dense, keys).reshape(want.shape), want, rtol=0, atol=2e-5)
                 self.assertEqual(w.read, set(w.of))  # no weight that the formula lacks
 
+    def test_tasks_are_evaluated_on_arrays(self):
+        config = hl.models.mmoe(dense=1, tables=[3], samples=50, evaluates=False)
+        trainer = hl.Trainer(config, arrays=True, threads=1)
+        draw = np.random.default_rng(5)
+        dense, keys = draw.normal(size=(50, 1)).astype(np.float32), draw.integers(0, 3, (50, 1))
+        label = draw.integers(0, 2, (50, 2)).astype(np.float32)
+        label[::7, 1] = -1  # absent
+        weight = draw.uniform(0.5, 2, 50).astype(np.float32)
+        scores = trainer.predict(dense, keys).astype(np.float64)
+        for sample_weight in (None, weight):
+            found = trainer.evaluate(label, dense, keys, sample_weight=sample_weight)
+            w = np.ones(50) if sample_weight is None else weight
+            losses = []
+            for task, of in enumerate(found["tasks"]):
+                there = label[:, task] >= 0
+                y, p = label[there, task], scores[there, task]
+                losses.append(-(w[there] * np.where(y == 1, np.log(p), np.log(1 - p))).sum())
+                self.assertAlmostEqual(of["loss"], losses[-1] / w[there].sum(), places=5)
+            self.assertAlmostEqual(found["loss"], sum(losses) / (2 * w.sum()), places=5)
+            self.assertAlmostEqual(found["auc"], np.mean([of["auc"] for of in found["tasks"]]), places=6)
+            self.assertEqual(found["samples"], 50)
+        self.assertIn("tasks", trainer.fit(label, dense, keys, eval_set=(label, dense, keys), epochs=1)[-1])
+        with self.assertRaisesRegex(hl.DataError, r"label: expected the shape \[50, 2\] of the scores, found \[50\]"):
+            trainer.evaluate(label[:, 0], dense, keys)
+
     def test_a_model_of_tasks_needs_several_labels_and_others_one(self):
         sizes = {"dense": 1, "tables": [3], "samples": 9}
         self.assertEqual(hl.models.ple(labels=3, **sizes)["layers"][-1]["target_weight"], [1, 1, 1])

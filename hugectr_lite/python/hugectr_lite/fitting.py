@@ -63,10 +63,9 @@ def evaluate(native, samples, decides=False):
     scores = arrays.of_native(scores)
     label = samples.label.reshape(-1) if samples.label.ndim == 2 and samples.label.shape[1] == 1 else samples.label
     if scores.shape != label.shape:
-        raise DataError(f"label: expected one label a sample, found the shape {list(label.shape)}: metrics of several tasks "
-                        "are those of an evaluation set in files")
+        raise DataError(f"label: expected the shape {list(scores.shape)} of the scores, found {list(label.shape)}")
     values = native.predicts_values
-    wrong = label[~(np.isfinite(label) if values else (label >= 0) & (label <= 1))]
+    wrong = label[~(np.isfinite(label) if values else (label >= 0) & (label <= 1) | (label < -0.5) & (label.ndim == 2))]
     if wrong.size:
         raise DataError(f"label: expected {'finite values' if values else 'values in [0, 1]'}, found {wrong[0]}")
     return native.take_evaluation(label, scores, decides, samples.weight)
