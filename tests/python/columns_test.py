@@ -344,7 +344,7 @@ class ColumnsTest(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(error, words):
                 hl.Classifier(columns=columns).fit(frame, label)
         lists = np.array([["a", "b"], ["c"]], object)
-        with self.assertRaisesRegex(TypeError, "found list; several values are one text with a separator between them"):
+        with self.assertRaisesRegex(TypeError, "found lists, which need a block with a separator and max_values"):
             hl.Classifier().fit({"tags": lists}, label)
 
 

@@ -108,6 +108,40 @@ class HistoriesTest(unittest.TestCase):
         with self.assertRaisesRegex(hl.DataError, "expected 4 columns, one for each slot, found 1"):
             self.trainer.predict(dense, frames(samples()[3])["polars"].select("items"))
 
+    def test_a_classifier_reads_lists_as_the_text_of_their_values(self):
+        draw = np.random.default_rng(6)
+        rows = 300
+        items = [[f"i{k}" for k in draw.integers(0, 9, draw.integers(0, 7))] for _ in range(rows)]
+        years = [[int(k) for k in draw.integers(0, 4, len(row))] for row in items]
+        columns = {"items": items, "years": years, "item": [f"i{k}" for k in draw.integers(0, 9, rows)],
+                   "year": [str(k) for k in draw.integers(0, 4, rows)], "age": draw.normal(size=rows)}
+        label = np.array([item in seen for item, seen in zip(columns["item"], items)], int)
+        history = {"separator": "|", "max_values": 5, "history": "seen"}
+        blocks = {"categorical": [{"column": "items", "vocabulary": "item", **history}, {"column": "years", "vocabulary": "year", **history},
+                                  {"column": "item", "vocabulary": "item"}, {"column": "year", "vocabulary": "year"}]}
+
+        def fitted(frame, model="din"):
+            return hl.Classifier(model, columns=blocks, epochs=2, random_state=3, threads=1, validation_fraction=0).fit(frame, label)
+        texts = {**columns, **{name: ["|".join(map(str, row)) for row in columns[name]] for name in ("items", "years")}}
+        model = fitted(pd.DataFrame(texts))
+        expected = model.predict_proba(pd.DataFrame(texts))
+        self.assertGreater(np.unique(expected).size, 100)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(os.path.join(folder, "model"))
+            predictor = hl.Predictor(os.path.join(folder, "model"))
+            for name, frame in {"pandas": pd.DataFrame(columns), "polars": pl.DataFrame(columns), "pyarrow": pa.table(columns),
+                                "pandas of Arrow": pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype)}.items():
+                with self.subTest(name):
+                    np.testing.assert_array_equal(model.predict_proba(frame), expected)
+                    np.testing.assert_array_equal(fitted(frame).predict_proba(frame), expected)
+                    np.testing.assert_array_equal(predictor.predict_frame(frame), expected[:, 1].astype(np.float32))
+        with self.assertRaisesRegex(ValueError, "column items: expected values without the separator '|', found 'a|b' in row 1"):
+            model.predict_proba(pd.DataFrame({**columns, "items": [[], ["a|b"], *items[2:]]}))
+        with self.assertRaisesRegex(TypeError, "column item: .* found lists, which need a block with a separator"):
+            model.predict_proba(pd.DataFrame({**columns, "item": items}))
+        with self.assertRaisesRegex(hl.ConfigError, r"without histories for dcn \(din, dien and bst read them\)"):
+            fitted(pd.DataFrame(columns), "dcn")
+
     def test_serve_takes_histories_among_the_keys_or_by_themselves(self):
         label, dense, keys, lists = samples()
         self.trainer.fit(label, dense, keys, epochs=3)

@@ -105,7 +105,7 @@ class _TableEstimator(BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if frame.names is not None:
             self.feature_names_in_ = np.asarray(frame.names, object)
-        inputs = inputs_of(_native.csv_inputs(json.dumps(schema)))
+        inputs = inputs_of(_native.csv_inputs(json.dumps(schema)), schema)
         self._kinds = [inputs[1 + i].kind for i in range(len(frame.columns))]
         self._types = [inputs[1 + i].type for i in range(len(frame.columns))]
         self._constant = 1 + len(frame.columns) in inputs

@@ -9,8 +9,9 @@ import decimal
 import numpy as np
 
 INTEGER, NUMBER, BOOLEAN, TEXT = "integer", "number", "boolean", "text"  # types of categorical columns in schemas
-DATE, EMPTY = "date", "no value"  # further types of a column: datetime64 or Python's dates; EMPTY fits all
-NUMBERS, CATEGORY = "numbers", "text"  # what a model takes a column for; or "date " and a format
+# Further types of a column: datetime64 or Python's dates; no values, which fit all; lists of values.
+DATE, EMPTY, LIST = "date", "no value", "list"
+NUMBERS, CATEGORY = "numbers", "text"  # what a model takes a column for; or "date " and a format, "list " and a separator
 _ARRAYS = {"i": np.int64, "u": np.uint64, "b": np.bool_}
 
 
@@ -100,7 +101,8 @@ class Column:
 
     @property
     def category_type(self):
-        """The type for a schema. Floats that are whole are integers: pandas makes floats of integers where one is missing."""
+        """The type for a schema. Raises TypeError for lists. Floats that are whole are integers: pandas makes floats of integers where one is missing."""
+        self._expect_no_list()
         if self.type == NUMBER and self.values.dtype.kind == "f":
             present = self.values[~self.missing]
             return INTEGER if (present == np.trunc(present)).all() else NUMBER
@@ -118,11 +120,11 @@ class Column:
         kinds = {_kind_of(value) for value in present}
         if None in kinds:
             wrong = next(value for value in present if _kind_of(value) is None)
-            joined = "; several values are one text with a separator between them (\"|\".join(values))"
             raise TypeError(f"{self._place}: each value (argument must be a string or a number): expected a string or a "
-                            f"number, found {type(wrong).__name__}{joined if hasattr(wrong, '__len__') else ''}")
-        if DATE in kinds and len(kinds) > 1:
-            raise TypeError(f"{self._place}: expected values of one type, found dates and others")
+                            f"number, found {type(wrong).__name__}")
+        for one, name in ((DATE, "dates"), (LIST, "lists")):
+            if one in kinds and len(kinds) > 1:
+                raise TypeError(f"{self._place}: expected values of one type, found {name} and others")
         if kinds == {INTEGER, NUMBER}:
             return NUMBER
         return kinds.pop() if len(kinds) == 1 else TEXT if kinds else EMPTY
@@ -135,6 +137,8 @@ class Column:
             return "text", [None] * len(self), None
         if self.type == DATE:
             return "text", self._dates(kind), missing
+        if self.type == LIST:
+            return "text", self._joined(kind), None
         if kind == NUMBERS and self.type not in (INTEGER, NUMBER):
             row = int((~self.missing).argmax())
             raise ValueError(f"{self._place}: expected numbers, found {self.found}: {self.values[row]!r} in row {row}")
@@ -157,6 +161,24 @@ class Column:
     def expect_no_date(self):
         if self.type == DATE:
             raise TypeError(f"{self._place}: expected numbers, text or booleans, found {self.found}: a date needs a format")
+
+    def _expect_no_list(self):
+        if self.type == LIST:
+            raise TypeError(f"{self._place}: each value (argument must be a string or a number): expected a string or a number, "
+                            "found lists, which need a block with a separator and max_values")
+
+    def _joined(self, kind):
+        """Lists as the texts that a file would have."""
+        if not kind.startswith(LIST):
+            self._expect_no_list()
+        separator, texts = kind[len(LIST) + 1:], []
+        for row, values in enumerate(self.values):
+            parts = [] if self.missing[row] else [_text(value) for value in values if value is not None]
+            wrong = next((part for part in parts if separator in part), None)
+            if wrong is not None:
+                raise ValueError(f"{self._place}: expected values without the separator {separator!r}, found {wrong!r} in row {row}")
+            texts.append(separator.join(parts))
+        return texts
 
     def _dates(self, kind):
         if not kind.startswith(DATE):
@@ -237,13 +259,12 @@ def _float_of(dtype):
 
 
 def _no_value(array):
-    return np.array([value is None or value != value for value in array.ravel().tolist()], bool).reshape(array.shape)
+    return np.array([value is None or not hasattr(value, "__len__") and value != value for value in array.ravel().tolist()],
+                    bool).reshape(array.shape)
 
 
 def _objects(values):
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
+    return np.fromiter(values, object, len(values))  # lists of one length would make two dimensions
 
 
 def _moment(date):
@@ -263,6 +284,8 @@ def _kind_of(value):
         return NUMBER
     if isinstance(value, (str, bytes)):
         return TEXT
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return LIST
     return DATE if isinstance(value, (datetime.date, np.datetime64)) else None
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from . import _native, arrays
 from ._native import ConfigError, DataError
 from .arrays import MANY
-from .frames import CATEGORY, NUMBERS, Frame
+from .frames import CATEGORY, LIST, NUMBERS, Frame
 
 OTHER = None  # the token of the row for missing, rare and unseen categories
 
@@ -61,14 +61,19 @@ class Input:
         return column.native(self.kind, self.type)
 
 
-def inputs_of(uses):
-    """{place among the columns of the training file: Input} of what _native says of a schema, those of numbers first."""
+def inputs_of(uses, schema, header=()):
+    """{place among the columns of the training file: Input} of what _native says of a schema, those of numbers first.
+    header: names of the columns of the training file."""
     ranks, inputs = {NUMBERS: 0, CATEGORY: 1}, {}
     for names, place, kind, category_type in uses:
         found = inputs.setdefault(place, Input([], kind, category_type))
         found.names += [name for name in names if name not in found.names]
         found.kind = max(found.kind, kind, key=lambda k: ranks.get(k, 2))
         found.type = found.type or category_type
+    for block in schema["categorical"]:
+        if "separator" in block:
+            column = block["column"]
+            inputs[header.index(column) if isinstance(column, str) else column].kind = f"{LIST} {block['separator']}"
     return inputs
 
 
@@ -80,10 +85,10 @@ class TableText:
     def __init__(self, native, folder):
         with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
             manifest = json.load(file)
-        self.inputs = inputs_of(native.table_inputs)
-        self.width = native.table_width
         schema = manifest["options"]["schema"]
         self.header = manifest["features"].get("header", [])
+        self.inputs = inputs_of(native.table_inputs, schema, self.header)
+        self.width = native.table_width
         self.separator, self.trim, self.label = schema.get("separator", ","), schema.get("trim", False), schema["label"]
         comment = schema.get("comment", [])
         self.comment = tuple([comment] if isinstance(comment, str) else comment)
