@@ -6,6 +6,7 @@ same time is not before it. With polars, in bounded memory; serving makes its re
     python3 histories.py request work/ml --past ratings.csv.gz --ask ask.csv
 """
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -56,8 +57,7 @@ class Histories:
         return self.with_ids(rows, [self.user, *self.items])
 
     def lists(self, rows, past):
-        cut = [pl.lit(pl.Series([past[name]])).list.slice("start", pl.col("end") - pl.col("start")).alias(f"{name}_history")
-               for name in self.items]
+        cut = [slices(past[name], pl.col("start"), pl.col("end")).alias(f"{name}_history") for name in self.items]
         return rows.select(*([pl.col("label")] if "label" in rows.columns else []), self.user, *self.items, *cut)
 
     def with_ids(self, frame, columns):
@@ -116,23 +116,30 @@ def prepare(events, how, out, train=0.8, val=0.1, min_count=2, seed=1):
             raise ValueError(f"{how.time}: expected times of all three parts, found none for {name}")
         if name == "train":
             part = part.sample(fraction=1, shuffle=True, seed=seed)
-        write(how, part, past, os.path.join(out, f"{name}.parquet"))
+        at_once = rows_at_once(how.last)
+        chunks = (how.lists(part[begin:begin + at_once], past) for begin in range(0, part.height, at_once))
+        write(os.path.join(out, f"{name}.parquet"), chunks, at_once)
         files[name] = {"source": f"{name}.parquet", "samples": part.height, "label_mean": part["label"].mean(),
                        "mean_length": (part["end"] - part["start"]).mean(), "empty": int((part["end"] == part["start"]).sum())}
     how.save(out, files)
     return files
 
 
-def write(how, rows, past, path):
-    """The lists are made while they are written, some at a time."""
-    at_once = min(1 << 16, max(1, KEYS_AT_ONCE // how.last))
+def slices(values, start, end):
+    """values[start:end] of each row, as lists."""
+    return pl.lit(pl.Series([values])).list.slice(start, end - start)
 
-    def chunks(with_columns, predicate, n_rows, batch_size):  # the writer asks for everything
-        for begin in range(0, rows.height, at_once):
-            yield how.lists(rows[begin:begin + at_once], past)
 
-    register_io_source(chunks, schema=how.lists(rows[:1], past).schema).sink_parquet(
-        path, row_group_size=at_once, compression_level=1)
+def rows_at_once(last):
+    return min(1 << 16, max(1, KEYS_AT_ONCE // last))
+
+
+def write(path, chunks, group_rows):
+    """Writes the frames that the iterator `chunks` makes meanwhile; a path that is there is complete."""
+    first = next(chunks)
+    source = register_io_source(lambda *_: itertools.chain([first], chunks), schema=first.schema)  # the writer asks for everything
+    source.sink_parquet(path + ".tmp", row_group_size=group_rows, compression_level=1)
+    os.replace(path + ".tmp", path)
 
 
 def check(frame, columns):

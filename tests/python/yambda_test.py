@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""docs/gallery/yambda.py against its definition, event by event: who is an anchor, what a history holds, and that nothing of later
+events is in a sample; that it goes on where it was interrupted; and that the best AUC of a generated log is one."""
+import contextlib
+import io
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import numpy as np
+import polars as pl
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/gallery"))
+import histories  # noqa: E402
+import yambda  # noqa: E402
+from yambda import Rules, prepare  # noqa: E402
+
+ITEMS = 40
+XXH64 = [(0, (0,), 3803688792395291579), (1, (7, 9), 8209927567149031916),  # of the reference implementation
+         (7, (1_000_000, 1_293_394, 23), 6371377268683013702)]
+SMALL = {"day": 1000, "start": 500, "train": (1, 4), "test": 4}
+
+
+def log_of(n, users, seed):
+    """Few times, so that many events of a user are at the same one; users come in any order."""
+    draw = random.Random(seed)
+    kinds = ["listen"] * 8 + ["like", "dislike", "unlike"]
+    rows = []
+    for _ in range(n):
+        kind = draw.choice(kinds)
+        rows.append({"uid": draw.randrange(users) ** 2, "timestamp": 5 * draw.randrange(1200), "item_id": draw.randrange(ITEMS),
+                     "is_organic": draw.randrange(2), "played_ratio_pct": draw.randrange(101) if kind == "listen" else None,
+                     "track_length_seconds": 180, "event_type": kind})
+    types = {"uid": pl.UInt32, "timestamp": pl.UInt32, "item_id": pl.UInt32, "is_organic": pl.UInt8, "played_ratio_pct": pl.UInt16}
+    return pl.DataFrame(rows, schema_overrides=types)
+
+
+def artist_of(item):
+    return 0 if item % 7 == 0 else 1 + item % 5  # an item may have none
+
+
+def album_of(item):
+    return 1 + item % 11
+
+
+def action_of(event, rules):
+    if event["event_type"] == "listen":
+        return 1 if event["played_ratio_pct"] >= rules.played else 4
+    return 2 if event["event_type"] == "like" else 0
+
+
+def oracle(events, rules):
+    """{window: the samples in order of time, those of a time in the order of users and of the log}"""
+    windows = {}
+    for uid in sorted(set(events["uid"])):
+        mine = sorted((e for e in events.iter_rows(named=True) if e["uid"] == uid), key=lambda e: e["timestamp"])
+        for at, event in enumerate(mine):
+            window = (event["timestamp"] - rules.start) // rules.day
+            if event["event_type"] != "listen" or at < rules.min_past or not (rules.train[0] <= window < rules.train[1] or window == rules.test):
+                continue
+            latest = [i for i in range(max(0, at - rules.among), at) if mine[i]["timestamp"] < event["timestamp"]]
+            kept = sorted(i for kind in (1, 2, 4) for i in [j for j in latest if action_of(mine[j], rules) == kind][-rules.per_kind:])
+            now = mine[kept[-1]]["timestamp"] if kept else event["timestamp"]
+            items = [mine[i]["item_id"] for i in kept] + [event["item_id"]]
+            since = event["timestamp"] - rules.start
+            hour, weekday = 2 * math.pi * since / 86400, 2 * math.pi * (since // 86400) / 7
+            dense = [np.float32(f(x)) for x in (hour, weekday) for f in (math.cos, math.sin)]
+            facts = {"uid": uid, "item": items[-1], "artist": artist_of(items[-1]), "album": album_of(items[-1]),
+                     "organic": event["is_organic"], "hour": since // 3600 % 24}
+            tokens = [uid % rules.rows["uid"]]
+            for seed, (name, parts) in enumerate(list(yambda.CONTEXT.items())[1:], 1):
+                words = [np.array([facts[part]]) for part in parts]
+                tokens.append(int(yambda.xxh64(words, seed)[0]) % rules.rows[name])
+            windows.setdefault(window, []).append((
+                event["timestamp"], np.float32(action_of(event, rules) == 1), *dense, *tokens, items, [artist_of(i) for i in items],
+                [album_of(i) for i in items], [action_of(mine[i], rules) for i in kept] + [0],
+                [min(2048, math.isqrt((now - mine[i]["timestamp"]) // 60)) for i in kept] + [0]))
+    return {window: sorted(rows, key=lambda row: row[0]) for window, rows in windows.items()}
+
+
+class YambdaTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        pairs = [(item, artist_of(item), album_of(item)) for item in range(ITEMS)]
+        self.write("artists", pl.DataFrame({"artist_id": [a for _, a, _ in pairs if a] + [9], "item_id": [i for i, a, _ in pairs if a] + [1]}))
+        self.write("albums", pl.DataFrame({"album_id": [b for _, _, b in pairs], "item_id": [i for i, _, _ in pairs]}))
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def write(self, name, frame):
+        frame.write_parquet(self.path(name + ".parquet"))
+        return self.path(name + ".parquet")
+
+    def prepared(self, events, rules, out="out", at_once=150):
+        paths = [self.write("a", events[:len(events) // 2]), self.write("b", events[len(events) // 2:])]
+        with mock.patch.object(histories, "KEYS_AT_ONCE", 400):  # several row groups a file
+            return prepare(paths, self.path("artists.parquet"), self.path("albums.parquet"), rules, self.path(out), at_once)
+
+    def windows(self, out="out"):
+        files = {name: os.path.join(part, name) for part in ("train", "test") for name in sorted(os.listdir(self.path(out, part)))}
+        return {int(name[:-8]): pl.read_parquet(self.path(out, path)).rows() for name, path in files.items()}
+
+    def test_samples_are_those_of_the_definition(self):
+        for case, (seed, more) in enumerate([(1, {}), (2, {"per_kind": 1, "among": 7, "min_past": 3}),
+                                             (3, {"per_kind": 100, "among": 15, "min_past": 30, "played": 90}),
+                                             (4, {"rows": {**yambda.ROWS, "uid": 50, "item_hour": 3}, "min_past": 0})]):
+            with self.subTest(more=more):
+                rules = Rules(**{**SMALL, "per_kind": 4, "among": 30, "min_past": 10, **more})
+                events = log_of(1500, 30, seed)
+                parts = self.prepared(events, rules, f"out{case}")
+                expected = oracle(events, rules)
+                found = self.windows(f"out{case}")
+                self.assertEqual(found, expected)
+                self.assertGreater(len(found), 2)
+                self.assertEqual(parts["train"]["samples"], sum(len(expected.get(w, [])) for w in (1, 2, 3)))
+                self.assertEqual(parts["test"]["samples"], len(expected[4]))
+                with open(self.path(f"out{case}", "yambda.json"), encoding="utf-8") as file:
+                    facts = json.load(file)
+                self.assertEqual(facts["max_len"], 3 * rules.per_kind + 1)
+                self.assertLessEqual(max(len(row[-1]) for rows in found.values() for row in rows), facts["max_len"])
+                names = pl.read_parquet_schema(self.path(f"out{case}", "test", "004.parquet"))
+                self.assertEqual([*names], ["timestamp", *(name for some in facts["columns"].values() for name in some)])
+                self.assertFalse(os.path.exists(self.path(f"out{case}", ".pieces")))
+
+    def test_later_events_change_no_sample(self):
+        rules = Rules(**{**SMALL, "per_kind": 4, "among": 30, "min_past": 10})
+        events = log_of(1500, 30, 5)
+        self.prepared(events, rules)
+        begin_of_test = rules.start + rules.test * rules.day + 300  # within window 4
+        self.prepared(events.filter(pl.col("timestamp") < begin_of_test), rules, "short")
+        whole, short = self.windows(), self.windows("short")
+        self.assertGreater(len(short[4]), 10)
+        self.assertEqual(short, {**whole, 4: [row for row in whole[4] if row[0] < begin_of_test]})
+
+    def test_it_goes_on_where_it_was_interrupted(self):
+        rules = Rules(**{**SMALL, "per_kind": 4, "among": 30, "min_past": 10})
+        events = log_of(900, 30, 6)
+        self.prepared(events, rules, "whole")
+        for function in ("write_pieces", "merge"):
+            made = getattr(yambda, function)
+            for failing in (0, 2):
+                calls = [0]
+
+                def fails(*arguments):
+                    calls[0] += 1
+                    if calls[0] == failing + 1:
+                        raise KeyboardInterrupt
+                    made(*arguments)
+
+                with mock.patch.object(yambda, function, fails), self.assertRaises(KeyboardInterrupt):
+                    self.prepared(events, rules, f"{function}{failing}")
+                calls = [0]
+                with mock.patch.object(yambda, "write_pieces", side_effect=yambda.write_pieces) as pieces:
+                    self.prepared(events, rules, f"{function}{failing}")
+                self.assertEqual(pieces.call_count, 6 - failing if function == "write_pieces" else 0)
+                self.assertEqual(self.windows(f"{function}{failing}"), self.windows("whole"))
+        with self.assertRaisesRegex(ValueError, "rules.json: expected what this run was told"):
+            self.prepared(events, Rules(**{**SMALL, "per_kind": 5, "min_past": 10}), "whole")
+        with self.assertRaisesRegex(ValueError, "expected samples of train, found none: no listen .* has 4086 events"):
+            self.prepared(events, Rules(**SMALL), "none")
+
+    def test_crosses_are_hashed_by_xxh64(self):
+        for seed, parts, expected in XXH64:
+            self.assertEqual(int(yambda.xxh64([np.array([part]) for part in parts], seed)[0]), expected)
+
+    def test_no_score_beats_the_probabilities_of_a_generated_log(self):
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            with mock.patch.object(sys, "argv", ["yambda.py", "generate", "--users", "100", "--events", "300", "--out", self.path("log")]):
+                yambda.main()
+        self.assertRegex(said.getvalue(), r"listens of the last day: \d+, best AUC 0\.8\d+, of the item alone 0\.6")
+        truth = pl.read_parquet(self.path("log", "truth.parquet"))
+        label, chance = truth["label"].to_numpy(), truth["probability"].to_numpy()
+        for low, high in ((0.1, 0.3), (0.4, 0.6), (0.8, 0.95)):
+            some = (chance >= low) & (chance < high)
+            self.assertAlmostEqual(label[some].mean(), chance[some].mean(), delta=5 * 0.5 / math.sqrt(some.sum()))
+        # The probability follows from the item and from what was heard before, as a history shows it.
+        heard = {}
+        matches = {True: [], False: []}
+        for event in pl.read_parquet(self.path("log", "multi_event.parquet")).join(truth, on=["uid", "timestamp"], how="left",
+                                                                                    maintain_order="left").iter_rows(named=True):
+            if event["event_type"] != "listen":
+                continue
+            before, artist = heard.setdefault(event["uid"], []), (event["item_id"] - 1) // 5
+            matches[artist in before[-5:]].append(math.log(event["probability"] / (1 - event["probability"])) - event["of_item"])
+            if event["played_ratio_pct"] >= 50:
+                before.append(artist)
+        for match, offsets in matches.items():
+            self.assertLess(max(abs(offset - (1.5 if match else -1.5)) for offset in offsets), 1e-9)
+        self.assertEqual(yambda.auc(np.array([1, 0, 1, 0]), np.array([0.5, 0.5, 0.9, 0.1])), 0.875)
+
+
+if __name__ == "__main__":
+    unittest.main()
