@@ -202,7 +202,7 @@ void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
                                            "regularizer of \"{}\", which moves every row in "
                                            "every step, found \"Local\"",
                                            name()));
-  const bool clips = config.solver.gradient_clip_norm > 0;
+  const bool clips = config.solver.clips_tables();
   if (clips && !global && optimizer::moves_without_gradient(spec_.rule))
     config::fail_at(optimizer, fmt::format("expected update_type \"Global\" with "
                                            "solver.gradient_clip_norm, found \"Local\" for \"{}\"",

@@ -204,6 +204,8 @@ const char* declare_batches(Block& s, SolverConfig& solver) {
                "Samples per batch of an evaluation, over all ranks.", otherwise("`batchsize`"));
   s.integer("eval_interval", &solver.eval_interval, {.min = 0},
             "Iterations between evaluations; 0 disables them.");
+  s.integer("eval_start", &solver.eval_start, {.min = 0},
+            "Extension: leaves out the evaluations of `eval_interval` before this iteration.");
   s.integer("eval_every_epochs", &solver.evaluation.every_epochs, {0, kMaxCount},
             "Extension: evaluates every N epochs, instead of `eval_interval`; 0 disables it.");
   if (solver.eval_interval > 0 && solver.evaluation.every_epochs > 0)
@@ -406,8 +408,11 @@ void declare(Block& s, SolverConfig& solver) {
     s.strings(key, &files, kModelFiles, otherwise("none"));
   }
   s.number("gradient_clip_norm", &solver.gradient_clip_norm, {.min = 0},
-           "Extension: maximum global L2 norm of all gradients (dense and embedding); 0 disables "
-           "clipping.");
+           "Extension: maximum global L2 norm of the gradients that `gradient_clip_scope` names; 0 "
+           "disables clipping.");
+  s.choice("gradient_clip_scope", &solver.gradient_clip_all, {{"all", true}, {"dense", false}},
+           "Extension: what `gradient_clip_norm` takes the norm of and clips: all gradients, or "
+           "those of the network, and tables are updated as without it.");
   declare_precision(s, solver);
   declare_execution(s, solver);
   declare_tables(s, solver);

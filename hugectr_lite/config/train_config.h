@@ -60,6 +60,7 @@ struct SolverConfig {
   int64_t batchsize = 0;         // global
   int64_t batchsize_eval = 0;    // global; = batchsize when absent
   int64_t eval_interval = 0;     // in iterations; 0: never, or by evaluation.every_epochs
+  int64_t eval_start = 0;        // (ours) evaluations by eval_interval before it are left out
   int64_t eval_batches = 0;      // 0: all, with every_epochs
   // "AUC:x", or auc_threshold x, with x < 1 stops training when reached.
   std::optional<double> auc_target;
@@ -93,10 +94,13 @@ struct SolverConfig {
   std::optional<EmbeddingMemoryConfig> embedding_memory;  // (ours) none: all rows are in memory
 
   EvaluationConfig evaluation;
-  // (ours) Most of the Euclidean norm of all gradients together, network and tables; 0: any.
+  // (ours) Most of the Euclidean norm of all gradients together, of the network and, with
+  // gradient_clip_all, of the tables; 0: any.
   double gradient_clip_norm = 0;
+  bool gradient_clip_all = true;  // (ours) gradient_clip_scope
 
   [[nodiscard]] bool evaluates() const { return eval_interval > 0 || evaluation.every_epochs > 0; }
+  [[nodiscard]] bool clips_tables() const { return gradient_clip_norm > 0 && gradient_clip_all; }
   // Samples of an evaluation, at most.
   [[nodiscard]] int64_t eval_samples() const {
     return eval_batches > 0 ? eval_batches * batchsize_eval : std::numeric_limits<int64_t>::max();

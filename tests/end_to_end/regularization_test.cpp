@@ -83,11 +83,13 @@ TEST_CASE("a penalty on tables pulls every row, and is in the loss") {
     }
 }
 
-TEST_CASE("the norm of all gradients together is cut, penalties counted in") {
+TEST_CASE("the norm of all or of dense gradients together is cut, penalties counted in") {
   const SmallRun run;
   for (const auto& place : kPlaces)
-    for (const bool penalized : {false, true}) {
-      INFO(place.front() << place.back() << (penalized ? ", with a penalty" : ""));
+    for (const auto& [penalized, tables] :
+         {std::pair(false, true), std::pair(true, true), std::pair(true, false)}) {
+      INFO(place.front() << place.back() << (penalized ? ", with a penalty" : "")
+                         << (tables ? "" : ", dense"));
       auto changes = penalized ? emb_penalty("L2", "0.125") : std::vector<std::string>();
       const Step before = one_step(run, 0, {}, place), free = one_step(run, kRate, changes, place);
       double squares = 0;
@@ -96,15 +98,17 @@ TEST_CASE("the norm of all gradients together is cut, penalties counted in") {
         for (size_t i = 0; i < values.size(); ++i) {
           const double w = before.weights.at(name)[i], g = (w - values[i]) / kRate;
           gradients[name].push_back(g);
-          squares += g * g;
+          if (tables || !is_table(name)) squares += g * g;
         }
-      const double norm = std::sqrt(squares), most = norm / 3;
+      const double norm = std::sqrt(squares), most = norm / 3, cut_by = most / (norm + 1e-6);
+      changes.push_back(std::string("solver.gradient_clip_scope=") + (tables ? "all" : "dense"));
       changes.push_back("solver.gradient_clip_norm=" + std::to_string(most));
       const Step cut = one_step(run, kRate, changes, place);
       std::map<std::string, std::vector<double>> want;
       for (const auto& [name, values] : before.weights)
         for (size_t i = 0; i < values.size(); ++i)
-          want[name].push_back(values[i] - kRate * most / (norm + 1e-6) * gradients[name][i]);
+          want[name].push_back(values[i] - kRate * gradients[name][i] *
+                                               (tables || !is_table(name) ? cut_by : 1));
       check_tensors(cut.weights, want);
       changes.back() = "solver.gradient_clip_norm=" + std::to_string(norm * 1.5);
       const Step whole = one_step(run, kRate, changes, place);

@@ -16,9 +16,11 @@ constexpr int64_t kDoubleBytes = sizeof(double);
 
 }  // namespace
 
-GradientClip::GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
-                           const LossScaling& loss_scaling, const DenseShard* shard)
-    : max_(most),
+GradientClip::GradientClip(const config::SolverConfig& solver, comm::RankContext ranks,
+                           const ModelLayers& layers, const LossScaling& loss_scaling,
+                           const DenseShard* shard)
+    : max_(solver.gradient_clip_norm),
+      tables_(solver.clips_tables()),
       ranks_(std::move(ranks)),
       layers_(layers),
       loss_scaling_(loss_scaling),
@@ -47,7 +49,7 @@ GradientClip::All GradientClip::gradients() const {
     all.own.push_back({shard_->gradients(), static_cast<int64_t>(shard_->own().size())});
   else
     all.shared.push_back({network.gradient_buffer(), parameters});
-  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+  for (size_t i = 0; tables_ && i < layers_.embeddings.size(); ++i) {
     if (layers_.vector_gradients(i) == plan::kNoBuffer) continue;
     for (const auto& of : layers_.embeddings[i]->tables().steps().whole_gradients())
       (of.replicated ? all.shared : all.own).push_back({of.gradients, of.count});

@@ -1,5 +1,6 @@
-// GradientClip: the norm of all gradients together, of the network and of the embedding tables, and
-// what they are multiplied by where it is above solver.gradient_clip_norm.
+// GradientClip: the norm of all gradients together, of the network and, unless
+// solver.gradient_clip_scope leaves them out, of the embedding tables, and what they are multiplied
+// by where it is above solver.gradient_clip_norm.
 //
 //   gradient_norm              a sum of squares for the network and for each table layer's rows
 //   gradient_norm.all_gather   of own rows, on several ranks
@@ -18,18 +19,19 @@ namespace hlite::trainer {
 
 class GradientClip {
  public:
-  // `most`: of the norm. `shard`: of a sharded optimizer, or null. Layers, loss scaling and shard
-  // must outlive it.
-  GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
-               const LossScaling& loss_scaling, const DenseShard* shard);
+  // `shard`: of a sharded optimizer, or null. Layers, loss scaling and shard must outlive it.
+  GradientClip(const config::SolverConfig& solver, comm::RankContext ranks,
+               const ModelLayers& layers, const LossScaling& loss_scaling, const DenseShard* shard);
   void declare(plan::Buffers& buffers);
   // Once. Collective.
   void emit(plan::Plan& plan);
 
   // Floats: what the network's gradients are multiplied by, which undoes the loss scale too; and
-  // what those of the tables are.
+  // what those of the tables are, if they are clipped.
   [[nodiscard]] plan::BufferId dense_factor() const { return dense_factor_; }
-  [[nodiscard]] plan::BufferId table_factor() const { return table_factor_; }
+  [[nodiscard]] plan::BufferId table_factor() const {
+    return tables_ ? table_factor_ : plan::kNoBuffer;
+  }
 
  private:
   struct ClippedGradients {
@@ -45,6 +47,7 @@ class GradientClip {
   void emit_gather(plan::Plan& plan, int64_t first);
 
   const double max_;
+  const bool tables_;
   const comm::RankContext ranks_;
   const ModelLayers& layers_;
   const LossScaling& loss_scaling_;

@@ -66,8 +66,8 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       exchanges_(make_exchanges()),
       loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_, status()),
       clip_(config.solver.gradient_clip_norm > 0
-                ? std::make_unique<GradientClip>(config.solver.gradient_clip_norm, ranks_.context,
-                                                 layers_, loss_scaling_, shard())
+                ? std::make_unique<GradientClip>(config.solver, ranks_.context, layers_,
+                                                 loss_scaling_, shard())
                 : nullptr),
       table_penalties_(layers_),
       loss_mean_(status()),

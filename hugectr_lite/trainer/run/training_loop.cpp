@@ -123,7 +123,8 @@ bool TrainingLoop::after_step() {
   const bool display = every(solver.display) || (for_caller() && at_end());
   const int64_t epochs = solver.evaluation.every_epochs * run_.source->batches_per_epoch(),
                 done = run_.iteration - run_.earlier_iterations;
-  const bool evaluates = every(solver.eval_interval) || (epochs > 0 && done % epochs == 0);
+  const bool evaluates = (every(solver.eval_interval) && run_.iteration >= solver.eval_start) ||
+                         (epochs > 0 && done % epochs == 0);
   const bool snapshot = every(solver.snapshot) && !for_caller();
   const bool event = display || evaluates || snapshot || at_end();
   show(event, display);

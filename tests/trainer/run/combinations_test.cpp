@@ -153,7 +153,9 @@ std::vector<RunOption> run_options(bool on_gpus) {
       {"communication_type",
        {{"IB_NVLink"},
         {"NVLink", {of_tables("communication_type=NVLink_SingleNode"), of_tables("max_num_frequent_categories=10")}}}},
-      {"gradient_clip_norm", {{"none"}, {"0.1", {"solver.gradient_clip_norm=0.1"}}}},
+      {"gradient_clip_norm",
+       {{"none"}, {"0.1", {"solver.gradient_clip_norm=0.1"}},
+        {"of dense", {"solver.gradient_clip_norm=0.1", "solver.gradient_clip_scope=dense"}}}},
       {"precision",
        {{"fp32"}, {"bf16", {"solver.precision=bf16"}, kBf16}, {"mixed", {"solver.mixed_precision=1024"}, kBf16},
         {"tf32", {"solver.enable_tf32_compute=true"}}}},
@@ -223,7 +225,7 @@ constexpr Refusal kRefusals[] = {
     {"table optimizer", kLocal, "regularizer", "*", "update_type"},
     {"table optimizer",
      "MomentumSGD Local|Nesterov Local|Adam Local|AdamW Local|RowWiseAdam Local|Ftrl Local",
-     "gradient_clip_norm", "*", "update_type"},
+     "gradient_clip_norm", "0.1", "update_type"},
     {"table optimizer", "MomentumSGD Global|Adam Global|RowWiseAdam Global", "embedding_memory",
      "tier", "update_type"},
     {"embedding", kSized, "admission", "*", "admission"},
@@ -249,7 +251,7 @@ constexpr Refusal kRefusals[] = {
     {"eval_metrics", "loss", "policy", "auc_threshold", "auc_threshold"},
     {"sample_weight", "*", "eval_metrics", "groups", "eval_metrics"},
     {"embedding_memory", "tier", "regularizer", "*", "embedding_memory"},
-    {"embedding_memory", "tier", "gradient_clip_norm", "*", "embedding_memory"},
+    {"embedding_memory", "tier", "gradient_clip_norm", "0.1", "embedding_memory"},
 };
 
 // Keys, and types of layers, that no option has.
@@ -265,7 +267,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>> kLeftOut = {
       "max_feature_num_per_sample", "max_nnz", "num_workers", "workspace_size_per_gpu_in_mb",
       "max_vocabulary_size", "vocabulary_size", "is_dense_float"}},
     {"a number beside a key that is combined",
-     {"min_delta", "min_lr", "num_samples", "eval_num_samples", "num_threads",
+     {"eval_start", "min_delta", "min_lr", "num_samples", "eval_num_samples", "num_threads",
       "num_batches_per_thread", "io_depth", "io_alignment", "io_block_size",
       "max_num_infrequent_samples", "p_dup_max", "max_all_reduce_bandwidth",
       "max_all_to_all_bandwidth", "efficiency_bandwidth_ratio", "memory_gb", "bandwidth_ratio",

@@ -104,6 +104,20 @@ TEST_CASE("the loop of a caller has the events and weights of a run") {
   }
 }
 
+TEST_CASE("evaluations begin at eval_start") {
+  const SmallRun run;
+  for (const auto& [start, evaluations] :
+       {std::pair("20", std::vector<std::string>{"eval 20", "eval 30"}),
+        std::pair("21", std::vector<std::string>{"eval 30"})}) {
+    Started started(run,
+                    {"solver.max_iter=33", "solver.display=0", "solver.eval_interval=10",
+                     std::string("solver.eval_start=") + start},
+                    {.quiet = true});
+    CHECK(started.trainer.run() == kExitDone);
+    CHECK(kinds(started.events->lines) == evaluations);
+  }
+}
+
 TEST_CASE("a run ends for a reason") {
   const SmallRun run;
   const std::vector<std::string> early = {"solver.eval_interval=5",
