@@ -11,9 +11,14 @@ namespace hlite::data {
 std::vector<History> histories_of(const config::DataConfig& config) {
   std::vector<History> histories;
   int64_t slot = 0;
+  const config::SparseInputConfig* before = nullptr;
   for (const config::SparseInputConfig& input : config.sparse) {
-    if (input.max_len > 0) histories.push_back({input.top, slot, input.slot_num});
+    if (before && input.continues(*before))
+      histories.back().slots += input.slot_num;
+    else if (input.max_len > 0)
+      histories.push_back({input.top, slot, input.slot_num});
     slot += std::ssize(input.hotness);
+    before = &input;
   }
   return histories;
 }

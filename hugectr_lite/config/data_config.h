@@ -26,6 +26,11 @@ struct SparseInputConfig {
   // hotness; 0: no history. The tensor [B,1] of how many a sample has; may be empty.
   int64_t max_len = 0;
   std::string lengths;
+  // Returns true if this input and the one before it in the list are parts of one history.
+  [[nodiscard]] bool continues(const SparseInputConfig& before) const {
+    return max_len > 0 && max_len == before.max_len && !lengths.empty() &&
+           lengths == before.lengths;
+  }
 };
 
 struct AsyncParamConfig {

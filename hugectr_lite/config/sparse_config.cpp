@@ -84,7 +84,9 @@ void declare_history(Block& s, SparseInputConfig& sparse) {
             "which the last `max_len` are kept. All slots of a sample have equally many. Instead "
             "of `nnz_per_slot` and `max_nnz`.");
   s.name("lengths", &sparse.lengths,
-         "Extension: name of a tensor [B, 1], the number of keys kept in each slot of a sample.");
+         "Extension: name of a tensor [B, 1], the number of keys kept in each slot of a sample. "
+         "Inputs one after the other with the same `max_len` that name the same tensor are one "
+         "history, for tables of different widths.");
   if (sparse.max_len == 0) {
     if (s.has("max_len"))  // which is wrong
       sparse.hotness.assign(static_cast<size_t>(std::max<int64_t>(0, sparse.slot_num)), 1);

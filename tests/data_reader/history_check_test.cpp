@@ -97,6 +97,28 @@ TEST_CASE("slots of one history that differ in length are refused, also before w
        "as they are one history, found 1 and 2"});
 }
 
+TEST_CASE("inputs side by side of the same lengths are one history") {
+  const HistoryShape shape{.max_len = 3};
+  config::DataConfig data = shape.config("Norm");
+  config::SparseInputConfig& items = data.sparse[1];
+  items.slot_num = 1;
+  items.hotness = {3};
+  items.lengths = "n";
+  data.sparse.insert(data.sparse.begin() + 2, items);
+  data.sparse[2].top = "cates";
+  const auto slots = [&] {
+    std::vector<std::pair<int64_t, int64_t>> found;
+    for (const History& h : histories_of(data)) found.emplace_back(h.first_slot, h.slots);
+    return found;
+  };
+  using Slots = std::vector<std::pair<int64_t, int64_t>>;
+  CHECK(slots() == Slots{{1, 2}});
+  data.sparse[2].lengths = "other";
+  CHECK(slots() == Slots{{1, 1}, {2, 1}});
+  data.sparse[2].lengths = data.sparse[1].lengths = "";
+  CHECK(slots() == Slots{{1, 1}, {2, 1}});
+}
+
 TEST_CASE("a key after an absent one is refused") {
   test::check_contains(refused_raw({1, 5, kNoKey, 7, 6, kNoKey, 6, 1, 1, 1}),
                        {"key 2 of slot 1: expected no key after an absent one, found 7"});

@@ -89,10 +89,29 @@ Json history_config(const std::string& type, bool by_position) {
   return config;
 }
 
+// The history of history_config(type, false) in two inputs, which are told to be one by the name of
+// their lengths; their vectors are put side by side.
+Json in_two_inputs(Json config) {
+  Json& sparse = config["layers"][0]["sparse"];
+  Json part = sparse[1];
+  part.update({{"slot_num", 1}, {"lengths", "length"}});
+  Json other = part;
+  other["top"] = "categories";
+  sparse = {sparse[0], part, other};
+  Json& emb = config["layers"][1];
+  emb["bottom"] = {"target", "history", "categories"};
+  emb["top"] = {"t", "h_items", "h_categories"};
+  config["layers"].insert(
+      config["layers"].begin() + 2,
+      Json{{"type", "Concat"}, {"axis", 2}, {"bottom", {"h_items", "h_categories"}}, {"top", "h"}});
+  return config;
+}
+
 Tensors trained_on_histories(const std::string& type, bool by_position, const Words& arguments,
-                             const Words& environment = {}) {
+                             const Words& environment = {}, bool apart = false) {
   const TemporaryDirectory directory;
-  write_text(directory / "config.json", history_config(type, by_position).dump());
+  const Json config = history_config(type, by_position);
+  write_text(directory / "config.json", (apart ? in_two_inputs(config) : config).dump());
   write_text(directory / "train.bin", history_samples(500, 1, by_position));
   write_text(directory / "eval.bin", history_samples(333, 2, by_position));
   const auto result =
@@ -120,8 +139,9 @@ TEST_CASE("a history has the bits of a slot for each position, in all embedding 
     for (const char* ranks : {"[0]", "[[0,1,2]]"}) {
       const Words arguments =
           changes_of({gpu(ranks), kHistoryAdam, "solver.batchsize=48", "solver.batchsize_eval=48"});
-      CHECK(trained_on_histories(type, false, arguments) ==
-            trained_on_histories(type, true, arguments));
+      const Tensors by_position = trained_on_histories(type, true, arguments);
+      CHECK(trained_on_histories(type, false, arguments) == by_position);
+      CHECK(trained_on_histories(type, false, arguments, {}, true) == by_position);
     }
 }
 

@@ -217,7 +217,7 @@ void add_lengths(const config::TrainConfig& config, const config::JsonNode* data
                  std::vector<network::NetworkInput>& inputs) {
   for (size_t i = 0; i < config.data.sparse.size(); ++i) {
     const config::SparseInputConfig& sparse = config.data.sparse[i];
-    if (sparse.lengths.empty()) continue;
+    if (sparse.lengths.empty() || (i > 0 && sparse.continues(config.data.sparse[i - 1]))) continue;
     const config::JsonNode& node =
         config.data_is_valid ? *data->find("sparse")->elements()[i].find("lengths") : *data;
     const auto is_taken = [&](const auto& other) { return other == sparse.lengths; };

@@ -24,11 +24,14 @@ void CopyIn::declare(plan::Buffers& buffers) {
                          max_batch_ * data_.dense_width() * kFloatBytes);
   keys_ = buffers.slice(keys_name, batch_, layout.keys,
                         max_batch_ * key_columns * static_cast<int64_t>(sizeof(uint32_t)));
-  for (const auto& sparse : data_.sparse)
+  for (size_t i = 0; i < data_.sparse.size(); ++i) {
+    const config::SparseInputConfig& sparse = data_.sparse[i];
+    const bool counted = i > 0 && sparse.continues(data_.sparse[i - 1]);
     lengths_.push_back(
-        sparse.lengths.empty()
+        sparse.lengths.empty() || counted
             ? plan::kNoBuffer
             : buffers.add(sparse.lengths, plan::BufferKind::kActivation, max_batch_ * kFloatBytes));
+  }
 }
 
 // All slots of a history have equally many keys: the first one's are counted.

@@ -43,7 +43,8 @@ class CopyIn {
   const int64_t max_batch_;
   int64_t copied_bytes_ = 0;
   plan::BufferId batch_ = plan::kNoBuffer;  // of which the next three are parts
-  std::vector<plan::BufferId> lengths_;     // of each sparse input
+  // Of each sparse input that is a history or the first part of one.
+  std::vector<plan::BufferId> lengths_;
   plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
 };
 
