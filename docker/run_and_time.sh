@@ -4,7 +4,7 @@
 #
 #   source docker/config_SYSTEM.sh; DATADIR=/data LOGDIR=/results docker/run_and_time.sh
 #
-# From the config_*.sh: CONFIG, BENCHMARK (dlrm, dlrm_dcnv2), TRAIN_FILE and EVAL_FILE (in DATADIR).
+# From the config_*.sh: CONFIG, BENCHMARK (dlrm, dlrm_dcnv2, dlrmv4), TRAIN_FILE and EVAL_FILE (in DATADIR).
 # Also taken:  LOGDIR (./results), TRIAL (0), SEED (drawn), TRAIN (the program; on PATH), MPIRUN (a
 # launcher's words),
 #   DLRM_BIND (words before the program, such as numactl's), CACHE_CLEARED (false), DIVISION (open), SUBMITTER,

@@ -242,9 +242,8 @@ def finish(rules, out, work, how):
     for part in ("train", "test"):
         if not os.listdir(os.path.join(out, part)):
             raise ValueError(f"{out}: expected samples of {part}, found none: no listen of these windows has {rules.min_past} events before it")
-        labels = pl.scan_parquet(os.path.join(out, part, "*.parquet")).select(
-            n=pl.len(), mean=pl.col("label").mean(), events=pl.col("item_history").list.len().mean() - 1).collect()
-        parts[part] = {"source": part, "samples": labels["n"][0], "label_mean": labels["mean"][0], "mean_length": labels["events"][0]}
+        labels = pl.scan_parquet(os.path.join(out, part, "*.parquet")).select(n=pl.len(), mean=pl.col("label").mean()).collect()
+        parts[part] = {"source": part, "samples": labels["n"][0], "label_mean": labels["mean"][0]}
     shutil.rmtree(work)
     columns = {"labels": ["label"], "conts": list(DENSE), "cats": [*CONTEXT, *(name + "_history" for name in HISTORY)]}
     with open(os.path.join(out, "yambda.json"), "w", encoding="utf-8") as file:
@@ -259,7 +258,7 @@ def auc(labels, scores):
     return (rank[labels == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones))
 
 
-def generate(out, users=400, events=600, days=10, seed=1, recent=5, artists=200):
+def generate(out, users=800, events=600, days=10, seed=1, recent=5, artists=200):
     """A log as Yambda's, and truth.parquet with the probability that each listen is heard: sigmoid(q[item] + 1.5 or - 1.5, as one of the
     last `recent` listens that were heard was of the same artist, or none). So no scores have a better AUC in expectation."""
     draw = np.random.default_rng(seed)
@@ -325,7 +324,7 @@ def main():
     make.add_argument("--events-at-once", type=int, default=20_000_000, help="in memory")
     make.add_argument("--out", required=True)
     draw = commands.add_parser("generate", help="write a log like Yambda's whose best AUC is known")
-    for name, value in (("users", 400), ("events", 600), ("days", 10), ("seed", 1)):
+    for name, value in (("users", 800), ("events", 600), ("days", 10), ("seed", 1)):
         draw.add_argument("--" + name, type=int, default=value)
     draw.add_argument("--out", required=True)
     args = parser.parse_args()
@@ -334,7 +333,7 @@ def main():
         rules = Rules(args.per_kind, args.among, args.min_past, args.played, args.day, args.start,
                       tuple(int(n) for n in args.train.split(":")), args.test, rows)
         for name, facts in prepare(args.events, args.artists, args.albums, rules, args.out, args.events_at_once).items():
-            print(f"{name}: {facts['samples']} samples, label 1 in {facts['label_mean']:.4f}, {facts['mean_length']:.1f} events a history")
+            print(f"{name}: {facts['samples']} samples, label 1 in {facts['label_mean']:.4f}")
     else:
         truth = generate(args.out, args.users, args.events, args.days, args.seed)
         last_day = truth.filter(pl.col("timestamp") >= (args.days - 1) * 86_400)

@@ -346,7 +346,9 @@ void declare_execution(Block& s, SolverConfig& solver) {
            "the keys of the whole batch and makes the lists itself: the same "
            "bits, with more to send and to sort.");
   s.choice("benchmark", &solver.benchmark,
-           {{"dlrm", Benchmark::kDlrm}, {"dlrm_dcnv2", Benchmark::kDlrmDcnv2}},
+           {{"dlrm", Benchmark::kDlrm},
+            {"dlrm_dcnv2", Benchmark::kDlrmDcnv2},
+            {"dlrmv4", Benchmark::kDlrmv4}},
            "Extension: the MLPerf benchmark whose rules `--mllog` follows.");
 }
 

@@ -32,7 +32,7 @@ DeviceChoice device_choice(std::string_view name);
 enum class InputWay { kOwn, kBroadcast };
 
 // (ours) Whose rules a run's MLPerf log follows.
-enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
+enum class Benchmark { kNone, kDlrm, kDlrmDcnv2, kDlrmv4 };
 
 // solver.embedding_memory: the tiers that hold the rows of tables. On the CPU, rows that do not fit
 // in memory are on a disk. On GPUs, GPU memory holds those in use, and host memory all rows or,

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """docs/gallery/yambda.py against its definition, event by event: who is an anchor, what a history holds, and that nothing of later
-events is in a sample; that it goes on where it was interrupted; and that the best AUC of a generated log is one."""
+events is in a sample; that it goes on where it was interrupted; that the best AUC of a generated log is one; and that
+configs/demo_dlrmv4.json comes close to it by the commands of docs/histories.md."""
 import contextlib
 import io
 import json
 import math
 import os
 import random
+import re
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,7 +18,8 @@ from unittest import mock
 import numpy as np
 import polars as pl
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/gallery"))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "docs/gallery"))
 import histories  # noqa: E402
 import yambda  # noqa: E402
 from yambda import Rules, prepare  # noqa: E402
@@ -194,6 +198,24 @@ class YambdaTest(unittest.TestCase):
                 before.append(artist)
         for match, offsets in matches.items():
             self.assertLess(max(abs(offset - (1.5 if match else -1.5)) for offset in offsets), 1e-9)
+    def test_the_small_model_learns_from_histories_by_the_commands_of_the_page(self):
+        with open(os.path.join(ROOT, "docs/histories.md"), encoding="utf-8") as page:
+            script = re.search(r"^(python3 docs/gallery/yambda.py generate.*?)^train ([^\n]*)$", page.read(), re.M | re.S)
+        commands = script[1].replace("python3 docs", f"{sys.executable} {ROOT}/docs").replace("demo/", self.path("demo/"))
+        said = subprocess.run(["bash", "-ec", commands], check=True, capture_output=True, text=True).stdout
+        best, of_item = (float(found) for found in re.search(r"best AUC (0\.\d+), of the item alone (0\.\d+)", said).groups())
+        train = [os.environ["HLITE_TRAIN"], *script[2].replace("configs/", ROOT + "/configs/").split(), "--quiet", "--metrics", self.path("m")]
+        for part in ("source=train", "eval_source=test"):
+            train += ["--set", "layers.data." + part.replace("=", "=" + self.path("demo/dlrmv4/"))]
+        run = subprocess.run(train, capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        with open(self.path("m"), encoding="utf-8") as metrics:
+            evaluations = [event for event in map(json.loads, metrics) if event["event"] == "eval"]
+        self.assertEqual(evaluations[0]["iter"], 400)
+        self.assertGreater(evaluations[-1]["auc"], of_item + 0.6 * (best - of_item))
+        self.assertLess(evaluations[-1]["auc"], best)
+
+    def test_areas_under_curves(self):
         self.assertEqual(yambda.auc(np.array([1, 0, 1, 0]), np.array([0.5, 0.5, 0.9, 0.1])), 0.875)
 
 

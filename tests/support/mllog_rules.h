@@ -1,8 +1,10 @@
 // What the compliance checker of mlperf-logging asks of a training log, written from its rule
 // tables (mlcommons/logging, compliance_checker, training_{1.1,2.0,2.1}.0 for "dlrm",
-// training_{3.0,4.0}.0 for "dlrm_dcnv2"), so that a log can be checked without it.
+// training_{3.0,4.0}.0 for "dlrm_dcnv2", training_6.1.0 for "dlrmv4"), so that a log can be checked
+// without it.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -57,6 +59,7 @@ class MllogRules {
     for (const char* key : {"epoch_start", "epoch_stop", "eval_start", "eval_stop"})
       with_epochs(key);
     accuracy();
+    if (dlrmv4()) common_6_1();
     if (value("submission_division") == "closed") closed();
     return broken_;
   }
@@ -75,9 +78,10 @@ class MllogRules {
     for (size_t i = 1; i < keys.size(); ++i)
       expect(at_[keys[i - 1]].at(0) < at_[keys[i]].at(0), keys[i] + " before " + keys[i - 1]);
   }
+  bool dlrmv4() { return value("submission_benchmark") == "dlrmv4"; }
   void with_epochs(const std::string& key) {
-    for (const size_t i : at_[key])
-      expect(lines_[i].metadata.contains("epoch_num"), key + ": no epoch_num");
+    const char* const name = dlrmv4() ? "samples_count" : "epoch_num";
+    for (const size_t i : at_[key]) expect(lines_[i].metadata.contains(name), key + ": no " + name);
   }
   void accuracy() {
     with_epochs("eval_accuracy");
@@ -86,7 +90,9 @@ class MllogRules {
       if (lines_[i].value.is_number()) best = std::max(best, lines_[i].value.get<double>());
     expect(best > 0 && best <= 1, "eval_accuracy: not in (0, 1]");
     if (value("submission_division") != "closed") return;
-    expect(best >= (value("submission_benchmark") == "dlrm" ? 0.8025 : 0.80275),
+    expect(best >= (dlrmv4()                                  ? 0.75
+                    : value("submission_benchmark") == "dlrm" ? 0.8025
+                                                              : 0.80275),
            "eval_accuracy: below the target");
   }
   void closed() {
@@ -94,8 +100,55 @@ class MllogRules {
     exactly_one("opt_learning_rate_warmup_steps");
     if (value("submission_benchmark") == "dlrm")
       closed_dlrm();
+    else if (dlrmv4())
+      closed_dlrmv4();
     else
       closed_dcnv2();
+  }
+  // The open division takes any value.
+  void common_6_1() {
+    for (const char* key :
+         {"max_sequence_length", "opt_name", "opt_adam_beta_1", "opt_adam_beta_2",
+          "opt_adam_epsilon", "opt_weight_decay", "opt_gradient_clip_norm", "opt_sparse_name",
+          "opt_sparse_base_learning_rate", "opt_learning_rate_warmup_start_lr",
+          "eval_every_data_pct", "config_filename", "micro_batch_size", "tensor_parallelism",
+          "pipeline_parallelism", "context_parallelism", "expert_parallelism"})
+      exactly_one(key);
+    for (const char* where : {"linear", "attn", "comm"}) {
+      const std::string key = std::string("lowest_numerical_precision_in_") + where;
+      exactly_one(key);
+      const std::set<nlohmann::json> known = {"fp32", "tf32", "fp16", "bfloat16"};
+      if (count(key) == 1) expect(known.contains(value(key)), key + ": not known");
+    }
+  }
+  void closed_dlrmv4() {
+    const std::map<std::string, nlohmann::json> wanted = {
+        {"train_samples", 2290835423},
+        {"eval_samples", 2058204},
+        {"max_sequence_length", 4096},
+        {"opt_name", "Adam"},
+        {"opt_adam_beta_1", 0.95},
+        {"opt_adam_beta_2", 0.999},
+        {"opt_adam_epsilon", 1e-8},
+        {"opt_weight_decay", 0},
+        {"opt_gradient_clip_norm", 1},
+        {"opt_sparse_name", "RowWiseAdagrad"},
+        {"opt_sparse_base_learning_rate", value("opt_base_learning_rate")},
+        {"opt_learning_rate_warmup_steps", 24000},
+        {"opt_learning_rate_warmup_start_lr", 0},
+        {"eval_every_data_pct", 0.001}};
+    for (const auto& [key, expected] : wanted)
+      if (count(key) == 1) expect(value(key) == expected, key + ": another value");
+    const double batch = value("global_batch_size"), rate = value("opt_base_learning_rate");
+    expect(std::abs(rate * 8192 / batch - 1e-6) <= 0.5e-6, "opt_base_learning_rate: out of band");
+    const double interval = std::ceil(0.001 * 2290835423 / batch) * batch;
+    const double first =
+        std::ceil(std::floor((4480 * batch + 135331840) / 3) / interval) * interval;
+    for (const size_t i : at_["eval_accuracy"])
+      expect(std::fmod(lines_[i].metadata.value("samples_count", 0.), interval) == 0,
+             "eval_accuracy: not at the grid");
+    expect(lines_[at_["eval_accuracy"].at(0)].metadata.value("samples_count", 0.) == first,
+           "eval_accuracy: first at another place");
   }
   void closed_dlrm() {
     for (const char* key :

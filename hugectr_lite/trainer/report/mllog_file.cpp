@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <chrono>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
@@ -11,18 +12,65 @@
 namespace hlite::trainer {
 namespace {
 
-// AUC at which a run of the benchmark has succeeded, where the config names none.
-constexpr double kDlrmTarget = 0.8025, kDcnv2Target = 0.80275;
+using config::Benchmark;
+
+// Its name, and the AUC at which a run has succeeded, where the config names none.
+struct BenchmarkFacts {
+  const char* name;
+  double target;
+};
+BenchmarkFacts facts_of(Benchmark benchmark) {
+  if (benchmark == Benchmark::kDlrm) return {"dlrm", 0.8025};
+  if (benchmark == Benchmark::kDlrmDcnv2) return {"dlrm_dcnv2", 0.80275};
+  return {"dlrmv4", 0.75};
+}
 // Dense layers of the benchmark's DLRM, below and above the interaction.
 constexpr int64_t kBottomLayers = 3, kTopLayers = 5;
 
 std::string quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
-bool is_dcnv2(const config::TrainConfig& config) {
-  if (config.solver.benchmark == config::Benchmark::kNone)
+Benchmark benchmark_of(const config::TrainConfig& config) {
+  if (config.solver.benchmark == Benchmark::kNone)
     raise<ConfigError>(
-        "--mllog: solver.benchmark (\"dlrm\" or \"dlrm_dcnv2\") is required in the config");
-  return config.solver.benchmark == config::Benchmark::kDlrmDcnv2;
+        "--mllog: solver.benchmark (\"dlrm\", \"dlrm_dcnv2\" or \"dlrmv4\") is required in the "
+        "config");
+  return config.solver.benchmark;
+}
+
+// As the rules of 6.1 call number formats.
+const char* format_name(FloatType type) {
+  return type == FloatType::kBf16   ? "\"bfloat16\""
+         : type == FloatType::kFp16 ? "\"fp16\""
+                                    : "\"fp32\"";
+}
+
+// The optimizer of the first tables: its name, by the rules of 6.1, and its rate.
+std::pair<std::string, double> table_optimizer(const config::TrainConfig& config) {
+  const config::JsonNode* optimizer = nullptr;
+  for (const config::JsonNode* layer : config.layers)
+    if (layer->find("sparse_embedding_hparam")) {
+      optimizer = layer->find("optimizer");
+      break;
+    }
+  std::string name = config::type_name(config.optimizer.rule.type);
+  double rate = config.optimizer.schedule.base;
+  if (optimizer) {
+    name = optimizer->find("type")->string();
+    for (const auto& [key, value] : optimizer->members())
+      if (const config::JsonNode* base = value.find("learning_rate")) rate = base->number();
+  }
+  return {name == "RowWiseAdaGrad" ? "RowWiseAdagrad" : name, rate};
+}
+
+// Most tokens of a sample: the events of its longest history, the candidate among them, and one for
+// each other slot.
+int64_t longest_sequence(const config::DataConfig& data) {
+  int64_t events = 0, others = 0;
+  for (const config::SparseInputConfig& input : data.sparse) {
+    events = std::max(events, input.max_len);
+    others += input.max_len > 0 ? 0 : input.slot_num;
+  }
+  return events + others;
 }
 
 std::string optimizer_name(config::OptimizerType type) {
@@ -54,7 +102,9 @@ DenseLayers dense_layers(const config::TrainConfig& config) {
 
 MllogFile::MllogFile(const std::string& path, const config::TrainConfig& config,
                      const Submission& submission)
-    : config_(config), dcnv2_(is_dcnv2(config)), file_(path, /*append=*/false, "the MLPerf log") {
+    : config_(config),
+      benchmark_(benchmark_of(config)),
+      file_(path, /*append=*/false, "the MLPerf log") {
   header(submission);
 }
 
@@ -81,7 +131,7 @@ void MllogFile::point(const char* key, std::string_view value, std::string_view 
 }
 
 void MllogFile::header(const Submission& submission) {
-  point("submission_benchmark", dcnv2_ ? "\"dlrm_dcnv2\"" : "\"dlrm\"");
+  point("submission_benchmark", quoted(facts_of(benchmark_).name));
   point("submission_org", quoted(submission.org));
   point("submission_division", submission.closed ? "\"closed\"" : "\"open\"");
   point("submission_status", quoted(submission.status));
@@ -103,10 +153,9 @@ void MllogFile::header(const Submission& submission) {
   // The schedule's first step is its warm-up's last where there is none.
   point("opt_learning_rate_warmup_steps",
         fmt::format("{}", rates.warmup_steps > 1 ? rates.warmup_steps : 0));
-  if (dcnv2_)
-    dcnv2_keys();
-  else
-    dlrm_keys(submission.closed);
+  if (is(Benchmark::kDlrm)) dlrm_keys(submission.closed);
+  if (is(Benchmark::kDlrmDcnv2)) dcnv2_keys();
+  if (is(Benchmark::kDlrmv4)) dlrmv4_keys();
 }
 
 void MllogFile::dlrm_keys(bool closed) {
@@ -141,23 +190,63 @@ void MllogFile::dcnv2_keys() {
         fmt::format("{}", rates.decay_start > 0 ? rates.decay_steps : 0));
 }
 
+void MllogFile::dlrmv4_keys() {
+  const config::SolverConfig& solver = config_.solver;
+  const config::UpdateRule& rule = config_.optimizer.rule;
+  const auto [tables, table_rate] = table_optimizer(config_);
+  point("max_sequence_length", fmt::format("{}", longest_sequence(config_.data)));
+  point("opt_name", quoted(config::type_name(rule.type)));
+  point("opt_adam_beta_1", json_number(rule.beta1));
+  point("opt_adam_beta_2", json_number(rule.beta2));
+  point("opt_adam_epsilon", json_number(rule.epsilon));
+  point("opt_weight_decay", json_number(rule.weight_decay));
+  point("opt_gradient_clip_norm", json_number(solver.gradient_clip_norm));
+  point("opt_sparse_name", quoted(tables));
+  point("opt_sparse_base_learning_rate", json_number(table_rate));
+  point("opt_learning_rate_warmup_start_lr", "0.0");
+  const FloatType type = solver.mixed_precision ? FloatType::kFp16 : solver.precision;
+  point("lowest_numerical_precision_in_linear",
+        solver.enable_tf32_compute ? "\"tf32\"" : format_name(type));
+  point("lowest_numerical_precision_in_attn", format_name(type));
+  point("lowest_numerical_precision_in_comm", format_name(solver.wire_precision));
+  for (const char* kind : {"tensor", "pipeline", "context", "expert"})
+    point(fmt::format("{}_parallelism", kind).c_str(), "1");
+  point("micro_batch_size", fmt::format("{}", solver.batchsize / solver.ranks()));
+  const std::string& where = config_.root.where();  // FILE:LINE
+  point("config_filename",
+        quoted(std::filesystem::path(where.substr(0, where.rfind(':'))).filename().string()));
+}
+
 void MllogFile::ready(const ReadyEvent& e) {
   ready_ = e;
   last_iter_ = e.iter;
   point("seed", fmt::format("{}", e.seed));
   point("train_samples", fmt::format("{}", e.train_samples));
   point("eval_samples", fmt::format("{}", e.eval_samples));
+  if (is(Benchmark::kDlrmv4))
+    point("eval_every_data_pct",
+          fmt::format("{:.2g}",
+                      static_cast<double>(config_.solver.eval_interval * config_.solver.batchsize) /
+                          static_cast<double>(std::max<int64_t>(1, e.train_samples))));
   line("INTERVAL_END", "init_stop", "null");
   line("INTERVAL_START", "run_start", "null");
   stage_ = Stage::kRun;
-  line("INTERVAL_START", "epoch_start", "null", dcnv2_ ? R"("epoch_num": 0)" : R"("epoch_num": 1)");
+  line("INTERVAL_START", "epoch_start", "null", of_epoch(e.iter));
+}
+
+// Of the whole epoch, or where in it the run is.
+std::string MllogFile::of_epoch(int64_t iter) const {
+  if (is(Benchmark::kDlrm)) return R"("epoch_num": 1)";
+  return epoch(iter);
 }
 
 std::string MllogFile::epoch(int64_t iter) const {
-  const auto done = static_cast<double>(iter);
-  const double epoch = dcnv2_ ? done / static_cast<double>(ready_.last_iter)
-                              : 1 + done * static_cast<double>(config_.solver.batchsize) /
-                                        static_cast<double>(ready_.train_samples);
+  const int64_t samples = iter * config_.solver.batchsize;
+  if (is(Benchmark::kDlrmv4)) return fmt::format(R"("samples_count": {})", samples);
+  const double epoch =
+      is(Benchmark::kDlrmDcnv2)
+          ? static_cast<double>(iter) / static_cast<double>(ready_.last_iter)
+          : 1 + static_cast<double>(samples) / static_cast<double>(ready_.train_samples);
   return fmt::format(R"("epoch_num": {:.6g})", epoch);
 }
 
@@ -169,7 +258,7 @@ void MllogFile::eval_begins(int64_t iter) {
 void MllogFile::eval(int64_t iter, const EvalResult& e) {
   point("eval_accuracy", json_number(e.auc), epoch(iter));
   line("INTERVAL_END", "eval_stop", "null", epoch(iter));
-  const double target = config_.solver.auc_target.value_or(dcnv2_ ? kDcnv2Target : kDlrmTarget);
+  const double target = config_.solver.auc_target.value_or(facts_of(benchmark_).target);
   target_reached_ |= e.auc && *e.auc >= target;
 }
 
@@ -188,7 +277,7 @@ void MllogFile::failed(const std::string& why) {
 
 void MllogFile::stop(int64_t iter, bool success) {
   stage_ = Stage::kDone;
-  line("INTERVAL_END", "epoch_stop", "null", dcnv2_ ? epoch(iter) : R"("epoch_num": 1)");
+  line("INTERVAL_END", "epoch_stop", "null", of_epoch(iter));
   line("INTERVAL_END", "run_stop", "null",
        success ? R"("status": "success")" : R"("status": "aborted")");
 }

@@ -31,9 +31,11 @@ struct Run {
   bool ends = true;
   EndReason reason = EndReason::kTarget;
   std::string config = {};  // a file; empty: small_config()
+  int64_t train_samples = 500;
+  std::pair<int64_t, int64_t> evaluations = {50, 100};
 };
 
-// The log of a run of 200 iterations over 500 samples with an evaluation after 50 and 100.
+// The log of a run of 200 iterations with two evaluations.
 std::string log_of(const Run& run) {
   const test::TemporaryDirectory directory;
   const auto config = run.config.empty()
@@ -43,12 +45,13 @@ std::string log_of(const Run& run) {
     MllogFile log(directory / "log", *config, parse_submission(run.submission));
     log.ready({.iter = 0,
                .last_iter = 200,
-               .train_samples = 500,
+               .train_samples = run.train_samples,
                .eval_samples = run.eval_samples,
                .seed = 7});
-    for (const int64_t iter : {50, 100}) {
+    for (const int64_t iter : {run.evaluations.first, run.evaluations.second}) {
       log.eval_begins(iter);
-      log.eval(iter, {.auc = iter == 50 ? 0.5 : run.auc, .loss = 0.4, .samples = 333});
+      log.eval(iter,
+               {.auc = iter == run.evaluations.first ? 0.5 : run.auc, .loss = 0.4, .samples = 333});
     }
     if (run.failure)
       log.failed(*run.failure);
@@ -76,6 +79,17 @@ Run closed_dcnv2() {
           .submission = {"division=closed"},
           .auc = 0.8028,
           .eval_samples = 89137319};
+}
+
+Run closed_dlrmv4() {
+  Run run;
+  run.config = HLITE_CONFIGS "/mlperf_dlrmv4.json";
+  run.submission = {"division=closed"};
+  run.auc = 0.7501;
+  run.eval_samples = 2058204;
+  run.train_samples = 2290835423;
+  run.evaluations = {7000, 7280};
+  return run;
 }
 
 // The log without the lines of a key; with its first such line twice; with other text in them.
@@ -117,6 +131,8 @@ TEST_CASE("logs of both benchmarks keep the rules of the open and of the closed 
   CHECK(rules_broken(log_of({.changes = {"solver.benchmark=dlrm_dcnv2"}})) == Strings{});
   CHECK(rules_broken(log_of(closed_dlrm())) == Strings{});
   CHECK(rules_broken(log_of(closed_dcnv2())) == Strings{});
+  CHECK(rules_broken(log_of({.changes = {"solver.benchmark=dlrmv4"}})) == Strings{});
+  CHECK(rules_broken(log_of(closed_dlrmv4())) == Strings{});
 }
 
 TEST_CASE("a log that breaks a rule is seen to") {
@@ -139,6 +155,26 @@ TEST_CASE("a log that breaks a rule is seen to") {
     INFO(key);
     CHECK_FALSE(rules_broken(twice(sgd, key)).empty());
   }
+  const std::string adam = log_of(closed_dlrmv4());
+  for (const char* key :
+       {"max_sequence_length", "opt_adam_beta_1", "opt_sparse_name", "opt_gradient_clip_norm",
+        "opt_sparse_base_learning_rate", "opt_learning_rate_warmup_start_lr", "eval_every_data_pct",
+        "lowest_numerical_precision_in_linear", "micro_batch_size", "expert_parallelism",
+        "config_filename"}) {
+    INFO(key);
+    CHECK_FALSE(rules_broken(without(adam, key)).empty());
+  }
+  for (const char* change : {"optimizer.adam_hparam.beta1=0.9", "solver.gradient_clip_norm=2",
+                             "optimizer.adam_hparam.warmup_steps=100", "solver.batchsize=16384",
+                             "layers.tables.optimizer.row_wise_adagrad_hparam.learning_rate=0.1"}) {
+    INFO(change);
+    Run run = closed_dlrmv4();
+    run.changes = {change};
+    CHECK_FALSE(rules_broken(log_of(run)).empty());
+  }
+  Run early = closed_dlrmv4();
+  early.evaluations.first = 280;
+  CHECK_FALSE(rules_broken(log_of(early)).empty());
   for (const char* key :
        {"opt_name", "opt_adagrad_learning_rate_decay", "opt_adagrad_initial_accumulator_value",
         "opt_adagrad_epsilon", "opt_weight_decay", "opt_learning_rate_decay_start_step",
@@ -184,6 +220,14 @@ TEST_CASE("a log says what the run did, in the words and epochs of its benchmark
   for (const auto& line : parse_mllog(log_of({.changes = {"solver.benchmark=dlrm_dcnv2"}})))
     if (line.key == "eval_start") epochs.push_back(line.metadata["epoch_num"]);
   CHECK((epochs == std::vector<double>{0.25, 0.5}));
+
+  const std::string v4 = log_of(closed_dlrmv4());
+  CHECK(value_of(v4, "lowest_numerical_precision_in_linear") == "bfloat16");
+  CHECK(value_of(v4, "lowest_numerical_precision_in_comm") == "fp32");
+  CHECK(value_of(v4, "micro_batch_size") == 128);
+  CHECK(value_of(v4, "config_filename") == "mlperf_dlrmv4.json");
+  for (const auto& line : parse_mllog(v4))
+    if (line.key == "run_stop") CHECK(line.metadata["status"] == "success");
 }
 
 TEST_CASE("a run succeeds at its target or else the benchmark's, and is aborted otherwise") {
