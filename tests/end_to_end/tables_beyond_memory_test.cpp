@@ -211,6 +211,20 @@ TEST_CASE("tables beyond memory: what is expected of generated click data is wha
   }
 }
 
+TEST_CASE("tables beyond memory: a table that is next to nothing beside others stays in memory") {
+  const TemporaryDirectory folder;
+  Words command = {HLITE_TRAIN, "--check",  "--device",
+                   "cpu",       "--config", HLITE_CONFIGS "/mlperf_dlrmv4.json"};
+  const Words small = {
+      "solver.gpu=[0]", "solver.batchsize=2", "solver.batchsize_eval=2",
+      R"(solver.embedding_memory={"host_gb":2.5,"disk":")" + folder.path() + "\"}"};
+  const ProgramResult result = run_program(command + changes_of(small));
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  check_contains(result.out, {"of 293051712 rows"});
+  CHECK(result.out.find("of 2049 rows") == std::string::npos);
+}
+
 TEST_CASE("tables beyond memory: what cannot be") {
   const BeyondMemory run({kRules.front()});
   const auto message = [&](const Changes& changes) {

@@ -66,7 +66,8 @@ void check_memory(const config::TrainConfig& config, const config::EmbeddingMemo
                                   kind.keys, layer->name(), layer->type(), kind.instead));
 }
 
-// Each layer's part of a rank's memory: by the bytes of its rows.
+// Each layer's part of a rank's memory: by the bytes of its rows. One with next to none of them
+// stays whole in memory, as its part would not hold the rows of two batches.
 std::vector<embedding::RowMemory> share_memory(
     const config::TrainConfig& config, const LayerSetup& setup,
     const std::vector<std::unique_ptr<EmbeddingLayer>>& layers) {
@@ -84,12 +85,14 @@ std::vector<embedding::RowMemory> share_memory(
   double all = 0;
   for (const auto& layer : layers) all += bytes(*layer);
   constexpr double kMaxGigabytes = 1e9;  // fits an int64_t in bytes
+  constexpr double kNextToNone = 1e-3;
   // Each rank has a GPU of its own.
   const auto sharing =
       static_cast<double>(gpu                    ? 1
                           : comm::under_mpirun() ? config.solver.max_ranks_of_a_node()
                                                  : setup.place.ranks.ranks());
   for (size_t i = 0; i < layers.size(); ++i) {
+    if (bytes(*layers[i]) < kNextToNone * all) continue;
     embedding::RowMemory& of = shares[i];
     of.kind = &kind;
     const auto share = [&](const char* automatic, const char* key, double gigabytes) {
