@@ -40,6 +40,8 @@ constexpr int64_t kFrequent = 500;  // keys a row
 constexpr int64_t kRare = 20, kConstantEpochs = 2, kDecayEpochs = 8;
 constexpr double kLastRate = 0.01;  // times the first
 constexpr double kPenalty = 2000;   // lambda times samples, from kNormalizedSamples on
+// With histories and rows seen often: more keeps attention from learning which rows are alike.
+constexpr double kHistoryPenalty = 200;
 // With the penalty every row is updated in every iteration. That costs little for so many rows, or
 // for so many of each key of a batch.
 constexpr int64_t kCheapRows = 200'000, kMaxRowsPerKey = 16;
@@ -72,10 +74,13 @@ struct Sizes {
     if (few) layers.hidden = {64, 32}, layers.dropout = 0.3, learning_rate = 0.001;
     const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
     const int64_t rows = rows_of_tables(m);
+    const bool often = samples * keys >= kFrequent * rows;
     if (rows <= std::max(kCheapRows, kMaxRowsPerKey * batch * keys))
-      layers.penalty = layers.normalized                   ? kPenalty / static_cast<double>(samples)
-                       : samples * keys < kFrequent * rows ? kRareLambda
-                                                           : kFrequentLambda;
+      layers.penalty = layers.normalized
+                           ? (often && !m.histories.empty() ? kHistoryPenalty : kPenalty) /
+                                 static_cast<double>(samples)
+                       : often ? kFrequentLambda
+                               : kRareLambda;
     decays = few && samples * keys < kRare * rows;
   }
   // Iterations of so many epochs.

@@ -13,6 +13,9 @@
 namespace hlite::prep {
 namespace {
 
+// Attention compares rows by their products, which of smaller rows are too small to learn from.
+constexpr double kHistoryInitStddev = 0.2;
+
 using data::Manifest;
 
 const std::string& name_of(const Manifest& m, int64_t slot) {
@@ -140,9 +143,9 @@ class HistoryModel : public LayerText {
     for (const SlotRun& run : in_.targets) look_up(run, "concat");
     look_up(in_.history, "concat");
     add(R"("type": "HybridSparseEmbedding", "name": "embedding", "bottom": [{}], "top": [{}],
-     "sparse_embedding_hparam": {{"embedding_vec_size": {}, "combiner": [{}], "init_stddev": 0.05{},
+     "sparse_embedding_hparam": {{"embedding_vec_size": {}, "combiner": [{}], "init_stddev": {}{},
       "slot_tables": [{}]}})",
-        quoted(bottoms), quoted(tops), sizes_.width, quoted(combiners),
+        quoted(bottoms), quoted(tops), sizes_.width, quoted(combiners), kHistoryInitStddev,
         penalty > 0 ? fmt::format(R"(, "regularizer": "L2", "lambda": {:.2g})", penalty) : "",
         fmt::join(m_.tables_of(slots), ", "));
   }
@@ -233,7 +236,7 @@ bool reads_histories(const std::string& model) {
 
 HistorySizes HistorySizes::of(const std::string& model, const config::JsonNode* sizes) {
   HistorySizes s;
-  if (model == "bst") s.hidden = {256, 128, 64};
+  if (model == "bst") s.hidden = {256, 128, 64}, s.learning_rate = 0.002;
   if (!sizes) return s;
   config::read_object(*sizes, [&](config::Block& keys) {
     keys.integer("width", &s.width, {.min = 1});

@@ -57,7 +57,7 @@ def _history_function(model):
     prepared: a folder with histories.json or manifest.json, with which paths in the config then begin; the path of a
     histories.json of another name; or what it holds, as a dict. Sizes that may be chosen:
     width (16): of a row of a table; hidden: widths of the layers up to the score; dropout (0.1): of these; learning_rate
-    (0.001).{_OF_DIN if model == "din" else _OF_BST if model == "bst" else ""} Raises hl.ConfigError."""
+    (0.001, of bst 0.002).{_OF_DIN if model == "din" else _OF_BST if model == "bst" else ""} Raises hl.ConfigError."""
     return build
 
 
