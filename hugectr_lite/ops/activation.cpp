@@ -1,7 +1,10 @@
 #include "hugectr_lite/ops/activation.h"
 
+#include <algorithm>
+
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/lanes_exp.h"
 
 namespace hlite::ops {
 
@@ -36,6 +39,36 @@ void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, Vect
       to[i] = from_float<T>(f.gradient(to_float(out[i]), to_float(from[i])));
   });
 }
+
+template <typename T>
+void sigmoid_by_vectors(const Exec& exec, VectorOf<const T> x, VectorOf<T> y) {
+  constexpr const char* kName = "sigmoid_by_vectors";
+  HLITE_CHECK(x.dim(0) == y.dim(0), "{}: x {}, y {}", kName, x.shape(), y.shape());
+  cpu_threads_for<T>(exec, kName)
+      .parallel_for(x.size(), Sigmoid::kGrain, [=](int64_t begin, int64_t end) {
+        if constexpr (kOnCpu<T>)
+          wide([&]<int kLanes>() {
+            constexpr float kMost = 88;  // beyond, e^-x is infinite, and y next to 0
+            const auto value = [](Lanes<kLanes> of) {
+              const Lanes<kLanes> turned = -of;
+              return 1 / (1 + exp_of(turned > kMost ? Lanes<kLanes>{} + kMost : turned));
+            };
+            for (int64_t at = begin; at < end; at += kLanes) {
+              const int64_t n = std::min<int64_t>(kLanes, end - at);
+              if constexpr (std::is_same_v<T, float>)
+                if (n == kLanes) {
+                  store(y.data() + at, value(load<kLanes>(x.data() + at)));
+                  continue;
+                }
+              float some[kLanes] = {};
+              for (int64_t i = 0; i < n; ++i) some[i] = to_float(x.data()[at + i]);
+              store(some, value(load<kLanes>(some)));
+              for (int64_t i = 0; i < n; ++i) y.data()[at + i] = from_float<T>(some[i]);
+            }
+          });
+      });
+}
+HLITE_INSTANTIATE_FLOATS(sigmoid_by_vectors)
 
 #define HLITE_ACTIVATION_OF(F, T)                                       \
   template decltype(activation_forward<T, F>) activation_forward<T, F>; \

@@ -113,6 +113,11 @@ template <typename T = float, typename F>
 void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, VectorOf<const T> dy,
                          VectorOf<T> dx);
 
+// Sigmoid's y by vectors, within 4 units in the last place of it: on the CPU, where no bits of
+// before have to stay. An element has the same bits wherever it lies. T: float or bf16.
+template <typename T = float>
+void sigmoid_by_vectors(const Exec& exec, VectorOf<const T> x, VectorOf<T> y);
+
 namespace kernels {
 template <typename T, typename F>
 inline const KernelOf<decltype(ops::activation_forward<T, F>)> activation_forward{F::kForward};

@@ -220,6 +220,30 @@ TEMPLATE_TEST_CASE("Sigmoid lets NaN through and ends at 0 and 1", "[gpu]", floa
   check_activation_limits<TestType>(ops::Sigmoid{}, {NAN, 1, 0, 0.5f});
 }
 
+TEMPLATE_TEST_CASE("Sigmoids by vectors are as good, and the same in every place", "", float,
+                   bf16) {
+  using T = TestType;
+  ThreadPool pool(2);
+  const Exec exec = {.device = Device::kCpu, .pool = &pool};
+  std::vector<T> x;
+  for (const float of : {NAN, INFINITY, -INFINITY, -87.5f, -89.0f, 0.0f, 100.0f})
+    x.push_back(from_float<T>(of));
+  for (int i = 0; i < 20000; ++i) x.push_back(from_float<T>(static_cast<float>(i - 10000) / 300));
+  const auto n = std::ssize(x);
+  std::vector<T> y(x.size()), one(1);
+  ops::sigmoid_by_vectors<T>(exec, {x.data(), n}, {y.data(), n});
+  CHECK(std::isnan(to_float(y[0])));
+  CHECK(to_float(y[1]) == 1);
+  CHECK(to_float(y[2]) < 1e-37f);
+  const double tolerance = std::is_same_v<T, float> ? 5e-7 : 4e-3;
+  for (size_t i = 3; i < x.size(); ++i) {
+    const double want = 1 / (1 + std::exp(-static_cast<double>(to_float(x[i]))));
+    REQUIRE(std::abs(static_cast<double>(to_float(y[i])) - want) <= tolerance * want + 1e-37);
+    ops::sigmoid_by_vectors<T>(exec, {&x[i], 1}, {one.data(), 1});
+    REQUIRE(to_float(one[0]) == to_float(y[i]));
+  }
+}
+
 TEMPLATE_TEST_CASE("Tanh agrees with the definition, forward and backward, in place too", "[gpu]",
                    float, bf16, fp16) {
   check_activation<TestType>(

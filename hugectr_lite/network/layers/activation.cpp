@@ -33,6 +33,10 @@ class ActivationLayer final : public Layer {
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop", .reads = {x.value, x.offsets}, .writes = {y.value}},
                    [=, f = f_]<typename T>(const StepViews<T>& v) {
+                     // Other tensors keep the bits that models were trained with.
+                     if constexpr (std::is_same_v<F, ops::Sigmoid>)
+                       if (x.offsets != kNoBuffer)
+                         return ops::sigmoid_by_vectors<T>(v.exec, v.values(x), v.values(y));
                      ops::activation_forward<T>(v.exec, f, v.values(x), v.values(y));
                    });
   }
