@@ -8,7 +8,7 @@
 namespace hlite::ops {
 namespace {
 
-// body(sample, row) for all rows, those of a sample by one thread in their order.
+// body(sample, row) for all rows, from 0 on, those of a sample by one thread in their order.
 template <typename T, typename Body>
 void for_pairs(const Exec& exec, const char* op, Vector<const int64_t> offsets, int64_t rows,
                int64_t operations, const Body& body) {
@@ -16,7 +16,8 @@ void for_pairs(const Exec& exec, const char* op, Vector<const int64_t> offsets, 
   const int64_t each = (rows / std::max<int64_t>(1, samples) + 1) * operations;
   wide_for<T>(exec, op, samples, kElementGrain / each + 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b)
-      for (int64_t i = offsets.data()[b]; i < offsets.data()[b + 1]; ++i) body(b, i);
+      for (int64_t i = offsets.data()[b]; i < offsets.data()[b + 1]; ++i)
+        body(b, i - offsets.data()[0]);
   });
 }
 
@@ -81,7 +82,8 @@ void make_pairs_backward(const Exec& exec, MatrixOf<const T> q, MatrixOf<const T
                     const int64_t n = std::min(kChunk, width - begin);
                     const T* const target = q.row(b) + begin;
                     float sums[kChunk] = {};
-                    for (int64_t i = offsets.data()[b]; i < offsets.data()[b + 1]; ++i) {
+                    const int64_t end = offsets.data()[b + 1] - offsets.data()[0];
+                    for (int64_t i = offsets.data()[b] - offsets.data()[0]; i < end; ++i) {
                       const T* const h = pairs.row(i) + begin;
                       const T* const d = dpairs.row(i) + begin;
                       for (int64_t j = 0; j < n; ++j)

@@ -4,7 +4,8 @@
 //   [q, h, q - h, q * h] w = q (w1 + w3) + [h, q * h] [w2 - w3; w4]
 //
 // so the second product is half as wide, and the first has a row a sample. On the CPU; T: float or
-// bf16; q [B,W], h [R,W], offsets [B+1].
+// bf16; q [B,W], h [R,W], offsets [B+1], of whose numbers the first is that of h's first row: so
+// they may be those of some samples among others.
 #pragma once
 
 #include "hugectr_lite/core/exec.h"

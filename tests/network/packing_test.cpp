@@ -94,7 +94,7 @@ TEST_CASE("layers that treat rows of a history alone are packed where nobody loo
   auto din = history_net(kDin, 7, true);
   CHECK(packed_tensors(din) == std::set<std::string>{"a", "a1", "a2", "history.packed", "hs"});
   // [q, h, q - h, q * h] is not even made.
-  CHECK(din.train_plan().index_of("a1.pairs") > 0);
+  CHECK(din.train_plan().index_of("a1.fold") > 0);
   CHECK_THROWS_AS(din.train_plan().index_of("x.fprop"), Error);
   CHECK(din.net().described().size() == history_net(kDin, 7, false).net().described().size());
   auto bst = history_net(kBst, 7, true);
