@@ -68,7 +68,8 @@ struct LayerTensor {
   int64_t columns = 0;                 // of a sample in memory: elements(dims), or more,
                                        // where zeros pad what an inner product reads
   // Packed, of a history: its valid rows alone lie there, those of one sample after those of the
-  // one before, and this says where each sample's begin: int64 [B+1]. kNoBuffer: all rows do.
+  // one before, or the last of them; and this says where each sample's begin, int64 [B+1], and then
+  // which row of the history that is, [B]. kNoBuffer: all rows do.
   BufferId offsets = kNoBuffer;
 };
 
@@ -162,10 +163,13 @@ struct LayerShape {
   // What decides if the padding of a history can be left out (packing.h).
   bool is_mask = false;      // the top is 0 in rows beyond bottom 0, columns beyond bottom 1
   bool repeats_row = false;  // the top may be packed: one row of a sample, as often as asked for
-  bool packs = false;        // kCounted, but of packed rows makes packed ones, and of padding zeros
   std::vector<size_t> by_sample = {};  // bottoms with one row a sample, where tops are packed
   std::optional<MaskedBottoms> masked = {};
   std::vector<size_t> takes_packed = {};  // bottoms that may be packed, whatever the others are
+  // Of a layer that is not Rows::kAlone: its top may be packed, if these bottoms are as it is.
+  std::optional<std::vector<size_t>> packs_with = {};
+  bool zero_padding = false;  // of such a layer: padding of its top is 0, whoever reads it
+  int64_t last_rows = 0;      // of bottom 0 it reads the last ones alone; 0: all
 };
 
 struct LayerParameter {
@@ -249,6 +253,8 @@ class Layer {
   // From the shapes of the data bottoms. Throws ConfigError with the JSON path. Unless overridden:
   // one top of the shape of bottom 0, row by row.
   [[nodiscard]] virtual LayerShape infer(const std::vector<Dims>& bottoms) const;
+  // Steps that make lengths among its tops.
+  virtual void emit_lengths(plan::Plan&, const LayerIo&) const {}
   virtual void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const = 0;
   virtual void emit_backward(plan::Plan& plan, const LayerIo& io) const = 0;
   // Steps that need every dense gradient complete: a penalty on the parameters.

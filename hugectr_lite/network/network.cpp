@@ -364,8 +364,9 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerEntry& e = layers_[i];
     if (e.layer->traits().is_loss) emit_logits(plan);
-    e.layer->emit_forward(plan, e.io, phase);
+    e.layer->emit_lengths(plan, e.io);
     emit_offsets(plan, static_cast<int>(i));
+    e.layer->emit_forward(plan, e.io, phase);
   }
 }
 

@@ -81,6 +81,7 @@ struct DenseParameter {
 struct PackedHistory {
   std::string lengths;
   int64_t rows = 0;  // of a sample, padding included
+  int64_t last = 0;  // the last of its valid rows, so many; 0: all
   BufferId offsets = kNoBuffer;
 };
 

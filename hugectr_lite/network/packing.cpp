@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "hugectr_lite/network/layer_parts.h"
 #include "hugectr_lite/network/typed_step.h"
 #include "hugectr_lite/ops/packed_rows.h"
+#include "hugectr_lite/ops/sequence.h"
 
 namespace hlite::network {
 namespace {
@@ -33,7 +35,7 @@ void connect(const std::vector<LayerEntry>& layers, std::vector<TensorEntry>& te
   }
 }
 
-// A tensor packed, or with its padding again.
+// A tensor packed, or otherwise, or with its padding again.
 class RepackLayer final : public Layer {
  public:
   using Layer::Layer;
@@ -50,20 +52,15 @@ class RepackLayer final : public Layer {
  private:
   void add_move(plan::Plan& plan, const LayerIo& io, const char* step, const LayerTensor& x,
                 BufferId from, const LayerTensor& y, BufferId to) const {
-    const bool packs = y.offsets != kNoBuffer;
-    const LayerTensor &packed = packs ? y : x, &padded = packs ? x : y;
-    add_typed_step(plan, io.type,
-                   {.name = name() + step, .reads = {from, packed.offsets}, .writes = {to}},
-                   [=, rows = rows_of_sample(padded.dims)]<typename T>(const StepViews<T>& v) {
-                     const auto offsets = v.offsets(packed.offsets);
-                     const Matrix<T> short_rows = v.packed(packs ? to : from, packed);
-                     const View<T, 3> all(v.buffers.template data<T>(packs ? from : to), v.batch,
-                                          rows, packed.dims.back());
-                     if (packs)
-                       ops::pack_rows<T>(v.exec, all, offsets, short_rows);
-                     else
-                       ops::unpack_rows<T>(v.exec, short_rows, offsets, all);
-                   });
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + step, .reads = {from, x.offsets, y.offsets}, .writes = {to}},
+        [=, dims = Dims{rows_of_sample(x.dims), x.dims.back()}]<typename T>(const StepViews<T>& v) {
+          ops::move_rows<T>(
+              v.exec,
+              {.kind = ops::RowMove::Kind::kSame, .from_rows = v.rows(x), .to_rows = v.rows(y)},
+              v.cube(from, dims), v.cube(to, dims));
+        });
   }
 };
 
@@ -88,7 +85,10 @@ class Packer {
       const Dims& dims = tensors_[t].dims;
       if (!dims.is_lengths) known_[t].rows = dims.lengths;
     }
-    for (const LayerEntry& e : layers_) learn(e);
+    for (const LayerEntry& e : layers_) {
+      learn(e);
+      if (e.shape.last_rows > 0) counts_.insert(e.shape.last_rows);
+    }
     for (size_t l = layers_.size(); l-- > 0;) packed_[l] = decide(l);
     for (size_t l = 0; l < layers_.size(); ++l) {
       read_as_.emplace_back();
@@ -116,7 +116,7 @@ class Packer {
       for (const size_t t : e.tops) {
         place[t] = tensors_.size();
         tensors_.push_back(old_tensors[t]);
-        tensors_.back().packed = packed_[l];
+        if (!tensors_.back().dims.is_lengths) tensors_.back().packed = packed_[l];
       }
       const size_t first = tensors_.size() - e.tops.size();
       for (size_t i = 0; i < e.tops.size(); ++i) e.tops[i] = first + i;
@@ -172,9 +172,12 @@ class Packer {
     if (e.layer->traits().is_view) {
       const Positions& top = known_[e.tops[0]];
       if (along == Along::kRows && top.rows == h.lengths) return unseen(e.tops[0], Along::kRows, h);
-      return top.columns == h.lengths && unseen(e.tops[0], Along::kColumns, h);
+      return h.last == 0 && top.columns == h.lengths && unseen(e.tops[0], Along::kColumns, h);
     }
-    if (along == Along::kRows && is_packed_by(wanted(layer, bottom), h)) return true;
+    if (along == Along::kRows && is_packed_within(wanted(layer, bottom), h)) return true;
+    if (h.last > 0)
+      return bottom == 0 && e.shape.last_rows > 0 && e.shape.last_rows <= h.last &&
+             dims_of(e.bottoms[1]).lengths == h.lengths;
     if (along == Along::kRows && e.layer->traits().takes_lengths)
       return std::any_of(e.bottoms.begin(), e.bottoms.end(), [&](size_t t) {
         return dims_of(t).is_lengths && dims_of(t).lengths == h.lengths;
@@ -188,14 +191,21 @@ class Packer {
     if (masked.alike) return along == Along::kRows ? by_rows : by_columns;
     return along == Along::kRows && (by_columns || by_rows);
   }
-  [[nodiscard]] bool is_packed_by(int packed, const PackedHistory& h) const {
+  // By h, or by fewer of its rows.
+  [[nodiscard]] bool is_packed_within(int packed, const PackedHistory& h) const {
     if (packed == kPadded) return false;
     const PackedHistory& of = histories_[static_cast<size_t>(packed)];
-    return of.lengths == h.lengths && of.rows == h.rows;
+    return of.lengths == h.lengths && of.rows == h.rows &&
+           (h.last == 0 || (of.last > 0 && of.last <= h.last));
+  }
+  // Returns true if a bottom's rows are those of the top.
+  [[nodiscard]] static bool goes_along(const LayerShape& shape, size_t bottom) {
+    return shape.packs_with ? contains(*shape.packs_with, bottom)
+                            : !contains(shape.by_sample, bottom);
   }
   // What a layer's bottom must be packed by.
   [[nodiscard]] int wanted(size_t layer, size_t bottom) const {
-    return contains(layers_[layer].shape.by_sample, bottom) ? kPadded : packed_[layer];
+    return goes_along(layers_[layer].shape, bottom) ? packed_[layer] : kPadded;
   }
   // The same of one bottom, where the layer takes what there is.
   [[nodiscard]] int form_to_read(size_t layer, size_t bottom) const {
@@ -211,9 +221,15 @@ class Packer {
     return kPadded;
   }
 
+  // The data may name none.
+  [[nodiscard]] bool has_lengths(const PackedHistory& h) const {
+    return std::any_of(tensors_.begin(), tensors_.end(),
+                       [&](const TensorEntry& t) { return t.name == h.lengths; });
+  }
+
   int index_of(const PackedHistory& h) {
     for (int i = 0; i < static_cast<int>(histories_.size()); ++i)
-      if (is_packed_by(i, h)) return i;
+      if (is_packed_within(i, h) && histories_[static_cast<size_t>(i)].last == h.last) return i;
     histories_.push_back(h);
     return static_cast<int>(histories_.size()) - 1;
   }
@@ -229,21 +245,29 @@ class Packer {
       if (packed != kPadded) forms_[e.bottoms[0]] = packed;
       return packed;
     }
-    const PackedHistory h = {known_[top].rows, rows_of_sample(dims_of(top)), kNoBuffer};
-    if ((e.shape.rows != Rows::kAlone && !e.shape.packs) || h.lengths.empty()) return kPadded;
-    if (std::none_of(tensors_.begin(), tensors_.end(),
-                     [&](const TensorEntry& t) { return t.name == h.lengths; }))
-      return kPadded;  // the data name no lengths
+    PackedHistory h = {known_[top].rows, rows_of_sample(dims_of(top))};
+    if ((e.shape.rows != Rows::kAlone && !e.shape.packs_with) || h.lengths.empty()) return kPadded;
+    if (!has_lengths(h)) return kPadded;
     for (size_t b = 0; b < e.bottoms.size(); ++b) {
       const Dims& x = dims_of(e.bottoms[b]);
-      const int64_t rows = contains(e.shape.by_sample, b) ? 1 : h.rows;
-      if (rows_of_sample(x) != rows || (x.is_lengths && !e.shape.packs)) return kPadded;
+      if (e.shape.packs_with && !goes_along(e.shape, b)) continue;
+      if (rows_of_sample(x) != (goes_along(e.shape, b) ? h.rows : 1) || x.is_lengths)
+        return kPadded;
     }
-    for (const size_t t : e.tops)
-      if (!e.shape.packs && !unseen(t, Along::kRows, h)) return kPadded;
+    // As few rows as will do. One whose rows come from all over the bottoms' makes all.
+    const auto will_do = [&](int64_t last) {
+      h.last = last;
+      return std::all_of(e.tops.begin(), e.tops.end(), [&](size_t t) {
+        return dims_of(t).is_lengths || unseen(t, Along::kRows, h);
+      });
+    };
+    const bool selects = !e.shape.packs_with || !e.shape.packs_with->empty();
+    if (!e.shape.zero_padding &&
+        !(selects && std::any_of(counts_.begin(), counts_.end(), will_do)) && !will_do(0))
+      return kPadded;
     const int packed = index_of(h);
     for (size_t b = 0; b < e.bottoms.size(); ++b)
-      if (!contains(e.shape.by_sample, b)) forms_[e.bottoms[b]] = packed;
+      if (goes_along(e.shape, b)) forms_[e.bottoms[b]] = packed;
     return packed;
   }
   // The history that all readers of t are packed by, if they are.
@@ -264,7 +288,8 @@ class Packer {
     const auto [made, is_new] = made_.try_emplace({t, packed}, tensors_.size());
     if (!is_new) return made->second;
     TensorEntry other = tensors_[t];
-    other.name += packed == kPadded ? ".unpacked" : ".packed";
+    const bool last = packed != kPadded && histories_[static_cast<size_t>(packed)].last > 0;
+    other.name += packed == kPadded ? ".unpacked" : last ? ".last" : ".packed";
     other.packed = packed;
     LayerEntry entry;
     entry.layer = std::make_unique<RepackLayer>(
@@ -286,6 +311,7 @@ class Packer {
   std::vector<int> forms_;                 // of each tensor: how packed layers want it
   std::vector<std::vector<int>> read_as_;  // of each layer: how it reads its bottoms
   std::vector<PackedHistory> histories_;
+  std::set<int64_t> counts_;                       // of last rows that layers read
   std::map<std::pair<size_t, int>, size_t> made_;  // tensors in another form
 };
 
@@ -355,9 +381,10 @@ std::vector<PackedHistory> pack_histories(std::vector<LayerEntry>& layers,
 
 void Network::declare_offsets(Buffers& buffers) {
   for (PackedHistory& h : packed_)
-    h.offsets =
-        buffers.add(fmt::format("{}.offsets{}", h.lengths, h.rows), plan::BufferKind::kActivation,
-                    (setup_.max_batch + 1) * static_cast<int64_t>(sizeof(int64_t)));
+    h.offsets = buffers.add(fmt::format("{}.offsets{}{}", h.lengths, h.rows,
+                                        h.last > 0 ? fmt::format(".last{}", h.last) : ""),
+                            plan::BufferKind::kActivation,
+                            (2 * setup_.max_batch + 1) * static_cast<int64_t>(sizeof(int64_t)));
 }
 
 BufferId Network::offsets_of(const TensorEntry& tensor) const {
@@ -373,8 +400,9 @@ void Network::emit_offsets(plan::Plan& plan, int producer) const {
             plan, FloatType::kFloat,
             {.name = plan.buffers().name(h.offsets), .reads = {t.value}, .writes = {h.offsets}},
             [=, lengths = t.value]<typename T>(const StepViews<T>& v) {
-              ops::row_offsets(v.exec, vector(v.buffers, lengths, v.batch), h.rows,
-                               {v.buffers.template data<int64_t>(h.offsets), v.batch + 1});
+              auto* const offsets = v.buffers.template data<int64_t>(h.offsets);
+              ops::row_offsets(v.exec, vector(v.buffers, lengths, v.batch), h.rows, h.last,
+                               {offsets, v.batch + 1}, {offsets + v.batch + 1, v.batch});
             });
 }
 

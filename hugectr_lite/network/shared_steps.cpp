@@ -31,9 +31,11 @@ void add_dropout_step(plan::Plan& plan, const LayerIo& io, const DropoutSpec& sp
                    now.first_element = v.context.first_row * elements(like.dims);
                    const Vector<T> x = v.flat(from, like), out = v.flat(to, like);
                    if (like.offsets == kNoBuffer) return ops::dropout<T>(v.exec, x, out, now);
-                   for (int64_t b = 0; b < v.batch; ++b, now.first_element += elements(like.dims)) {
-                     const int64_t* const at = v.offsets(like.offsets).row(b);
-                     const int64_t width = like.dims.back();
+                   const int64_t first = now.first_element, width = like.dims.back();
+                   const ops::PackedRows rows = v.rows(like);
+                   for (int64_t b = 0; b < v.batch; ++b) {
+                     now.first_element = first + b * elements(like.dims) + rows.first(b) * width;
+                     const int64_t* const at = rows.offsets.row(b);
                      ops::dropout<T>(v.exec, x.rows(at[0] * width, at[1] * width),
                                      out.rows(at[0] * width, at[1] * width), now);
                    }

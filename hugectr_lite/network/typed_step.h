@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "hugectr_lite/network/layer.h"
+#include "hugectr_lite/ops/valid_rows.h"
 
 namespace hlite::network {
 
@@ -34,6 +35,12 @@ struct StepViews {
   // Of a packed tensor: where each sample's rows begin, [batch + 1].
   [[nodiscard]] Vector<const int64_t> offsets(BufferId id) const {
     return {buffers.data<int64_t>(id), batch + 1};
+  }
+  // Where the rows of any tensor lie.
+  [[nodiscard]] ops::PackedRows rows(const LayerTensor& t) const {
+    if (t.offsets == kNoBuffer) return {};
+    const auto* const at = buffers.data<int64_t>(t.offsets);
+    return {{at, batch + 1}, {at + batch + 1, batch}};
   }
   // Its rows, or those of its gradient.
   [[nodiscard]] Matrix<T> packed(BufferId id, const LayerTensor& like) const {

@@ -38,7 +38,7 @@ class SeenKeys {
     int64_t row, end;  // no key from `end` on is seen
     const T* gaps;     // the row's mask, if not all keys before `end` are seen; or null
   };
-  // `mask`: the sample's [f,t], or null.
+  // `mask`: of the sample's f rows that are here, [f,t], or null.
   void find(const T* mask, int64_t f, int64_t t) {
     rows_.clear();
     blind_.clear();
@@ -110,11 +110,12 @@ class AttentionHead {
         most_rows_(std::min(f_, tile_rows_ + 12)) {}
 
   // Keys and values that are seen, as rows of `padded_` floats.
-  void begin(HeadRows<const T> k, HeadRows<const T> v, const SeenKeys<T>& seen) {
+  void begin(HeadRows<const T> k, HeadRows<const T> v, const SeenKeys<T>& seen, bool of_all_rows) {
     seen_ = &seen;
     keys_ = rows_of(k, seen.end(), memory_.key_rows);
     values_ = rows_of(v, seen.end(), memory_.value_rows);
-    transposes_ = seen.rows().size() >= 8;
+    // Where the last rows alone are there, as if all were.
+    transposes_ = of_all_rows ? seen.end() >= 8 : seen.rows().size() >= 8;
     if (transposes_) turn(keys_, memory_.turned_keys);
   }
 
@@ -151,7 +152,7 @@ class AttentionHead {
   }
 
   void backward(HeadRows<const T> q, HeadRows<const float> statistics, HeadRows<const T> dy,
-                HeadRows<T> dq, HeadRows<T> dk, HeadRows<T> dv) {
+                HeadRows<T> dq, HeadRows<T> dk, int64_t k_rows, HeadRows<T> dv, int64_t v_rows) {
     if (transposes_) turn(values_, memory_.turned_values);
     const int64_t all = seen_->end() * padded_;
     float *const dkeys = of_size(memory_.key_sums, all), *const dvalues =
@@ -199,8 +200,8 @@ class AttentionHead {
       }
       add = true;
     });
-    if (dk.data) write_keys(dkeys, dk);
-    if (dv.data) write_keys(dvalues, dv);
+    if (dk.data) write_keys(dkeys, dk, k_rows);
+    if (dv.data) write_keys(dvalues, dv, v_rows);
   }
 
  private:
@@ -224,10 +225,10 @@ class AttentionHead {
     });
   }
   // Those of unseen keys are zeros.
-  void write_keys(const float* sums, HeadRows<T> to) const {
+  void write_keys(const float* sums, HeadRows<T> to, int64_t rows) const {
     write(
         sums, seen_->end(), [&](int64_t j) { return to.at(j); }, [](int64_t) { return 1.0f; });
-    for (int64_t j = seen_->end(); j < t_; ++j) std::fill_n(to.at(j), width_, T{});
+    for (int64_t j = seen_->end(); j < rows; ++j) std::fill_n(to.at(j), width_, T{});
   }
 
   StridedMatrix<const float> rows_of(HeadRows<const T> from, int64_t n,
@@ -339,8 +340,11 @@ void for_each_head(const Exec& exec, const char* op, const AttentionInputs<T>& i
         for (int64_t i = begin; i < end; ++i) {
           const int64_t sample = i / in.heads, column = i % in.heads * width;
           if (i == begin || i % in.heads == 0)
-            seen.find(in.mask.data() ? in.mask.row(sample) : nullptr, f, t);
-          head.begin({in.k.row(sample) + column, h}, {in.v.row(sample) + column, h}, seen);
+            seen.find(in.mask.data() ? in.mask.row(sample) + in.q_rows.first(sample) * t : nullptr,
+                      in.q_rows.count(sample, f), t);
+          head.begin({in.k.data() + in.k_rows.begin(sample, t) * h + column, h},
+                     {in.v.data() + in.v_rows.begin(sample, t) * h + column, h}, seen,
+                     in.q_rows.offsets.data() != nullptr);
           body(head, sample, i % in.heads);
         }
       });
@@ -357,9 +361,10 @@ void attention_forward(const Exec& exec, const AttentionInputsOf<T>& in, View<fl
   const int64_t f = in.q.dim(1), h = in.q.dim(2), width = h / in.heads;
   if constexpr (kOnCpu<T>)
     for_each_head<T>(exec, kName, in, 2, [&](AttentionHead<T>& head, int64_t b, int64_t n) {
-      head.forward({in.q.row(b) + n * width, h},
+      const int64_t first = in.q_rows.begin(b, f) * h + n * width;
+      head.forward({in.q.data() + first, h},
                    {statistics.row(b) + n * f * kAttentionStatistics, kAttentionStatistics},
-                   {y.row(b) + n * width, h});
+                   {y.data() + first, h});
     });
   else
     needs_gpu(kName);
@@ -381,13 +386,16 @@ void attention_backward(const Exec& exec, const AttentionInputsOf<T>& in,
   const int64_t f = in.q.dim(1), h = in.q.dim(2), width = h / in.heads;
   if constexpr (kOnCpu<T>)
     for_each_head<T>(exec, kName, in, 5, [&](AttentionHead<T>& head, int64_t b, int64_t n) {
-      const int64_t column = n * width;
-      const auto place = [&](View<T, 3> x) {
-        return HeadRows<T>{x.data() ? x.row(b) + column : nullptr, h};
+      const auto place = [&](const auto& x, const PackedRows& rows) {
+        using X = std::remove_pointer_t<decltype(x.data())>;
+        return HeadRows<X>{x.data() ? x.data() + rows.begin(b, x.dim(1)) * h + n * width : nullptr,
+                           h};
       };
-      head.backward({in.q.row(b) + column, h},
+      const int64_t t = in.k.dim(1);
+      head.backward(place(in.q, in.q_rows),
                     {statistics.row(b) + n * f * kAttentionStatistics, kAttentionStatistics},
-                    {dy.row(b) + column, h}, place(dq), place(dk), place(dv));
+                    place(dy, in.q_rows), place(dq, in.q_rows), place(dk, in.k_rows),
+                    in.k_rows.count(b, t), place(dv, in.v_rows), in.v_rows.count(b, t));
     });
   else
     needs_gpu(kName);

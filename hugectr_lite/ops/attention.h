@@ -17,14 +17,18 @@
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/valid_rows.h"
 
 namespace hlite::ops {
 
 // q [B,f,h], k and v [B,t,h], and mask [B,f,t], whose data() is null if each row sees all keys.
+// Where they are packed, which is on the CPU, f and t are what a sample may have; y and the
+// gradients then lie as q, k and v do, and no key is seen that is not there.
 template <typename T>
 struct AttentionInputs {
   View<const T, 3> q, k, v, mask;
   int64_t heads = 1;
+  PackedRows q_rows = {}, k_rows = {}, v_rows = {};
 };
 template <typename T>
 using AttentionInputsOf = AttentionInputs<std::type_identity_t<T>>;

@@ -33,37 +33,20 @@ float divisor(bool mean, int64_t rows) {
 
 }  // namespace
 
-void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n,
-                 Vector<int64_t> offsets) {
-  HLITE_CHECK(!exec.on_gpu() && offsets.size() == lengths.size() + 1, "lengths {}, offsets {}",
-              lengths.shape(), offsets.shape());
+void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n, int64_t last,
+                 Vector<int64_t> offsets, Vector<int64_t> firsts) {
+  HLITE_CHECK(
+      !exec.on_gpu() && offsets.size() == lengths.size() + 1 && firsts.size() == lengths.size(),
+      "lengths {}, offsets {}, firsts {}", lengths.shape(), offsets.shape(), firsts.shape());
   int64_t at = 0;
   for (int64_t b = 0; b < lengths.size(); ++b) {
+    const int64_t valid = valid_rows(lengths, b, n);
+    const int64_t packed = last > 0 ? std::min(last, valid) : valid;
     offsets.data()[b] = at;
-    at += valid_rows(lengths, b, n);
+    firsts.data()[b] = valid - packed;
+    at += packed;
   }
   offsets.data()[lengths.size()] = at;
-}
-
-template <typename T>
-void pack_rows(const Exec& exec, ViewOf<const T, 3> from, Vector<const int64_t> offsets,
-               MatrixOf<T> to) {
-  const int64_t width = to.dim(1);
-  for_packed_samples<T>(exec, "pack_rows", offsets, from.stride(),
-                        [&](int64_t b, int64_t first, int64_t rows) {
-                          std::copy_n(from.row(b), rows * width, to.row(first));
-                        });
-}
-
-template <typename T>
-void unpack_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
-                 ViewOf<T, 3> to) {
-  const int64_t width = from.dim(1);
-  for_packed_samples<T>(
-      exec, "unpack_rows", offsets, to.stride(), [&](int64_t b, int64_t first, int64_t rows) {
-        std::copy_n(from.row(first), rows * width, to.row(b));
-        std::fill(to.row(b) + rows * width, to.row(b) + to.stride(), from_float<T>(0));
-      });
 }
 
 template <typename T>
@@ -149,8 +132,6 @@ void weigh_rows_backward(const Exec& exec, MatrixOf<const T> weights, MatrixOf<c
 
 HLITE_INSTANTIATE_FLOATS(weigh_rows)
 HLITE_INSTANTIATE_FLOATS(weigh_rows_backward)
-HLITE_INSTANTIATE_FLOATS(pack_rows)
-HLITE_INSTANTIATE_FLOATS(unpack_rows)
 HLITE_INSTANTIATE_FLOATS(sum_packed_rows)
 HLITE_INSTANTIATE_FLOATS(repeat_rows)
 

@@ -1,24 +1,18 @@
-// Histories without their padding, on the CPU: the valid rows of [B,n,W] as [R,W], those of one
-// sample after those of the one before. `offsets` [B+1] says where each sample's begin; the last of
+// Histories without their padding, on the CPU (sequence.h moves them): the valid rows of [B,n,W] as
+// [R,W], those of one sample after those of the one before. `offsets` [B+1] says where each sample's begin; the last of
 // them is R. T: float or bf16; sums are float's, in the order of rows.
 #pragma once
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/valid_rows.h"
 
 namespace hlite::ops {
 
-// lengths [B], of histories of n rows.
-void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n, Vector<int64_t> offsets);
-
-// to [R,W] = the valid rows of from [B,n,W].
-template <typename T = float>
-void pack_rows(const Exec& exec, ViewOf<const T, 3> from, Vector<const int64_t> offsets,
-               MatrixOf<T> to);
-// The other way round, and zeros where padding is.
-template <typename T = float>
-void unpack_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
-                 ViewOf<T, 3> to);
+// lengths [B], of histories of n rows, of whose valid ones the last `last` are packed (0: all);
+// firsts [B]: which row of its history each sample's first one is.
+void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n, int64_t last,
+                 Vector<int64_t> offsets, Vector<int64_t> firsts);
 
 // to [B,W] = the sum of each sample's rows of from [R,W], or their mean; of none, 0.
 template <typename T = float>

@@ -64,12 +64,15 @@ void move_rows(const Exec& exec, const RowMove& how, ViewOf<const T, 3> from, Vi
   const int64_t n = from.dim(1), m = to.dim(1), width = to.dim(2);
   const bool joins = how.kind == RowMove::Kind::kJoin;
   for_each_sample<T>(exec, kName, to.dim(0), m * width, [&](int64_t sample) {
-    const sequence::Window w = sequence::window_of(how, sample, n, m);
-    T* const out = to.row(sample);
+    const int64_t rows = how.to_rows.count(sample, m);
+    const sequence::Window w =
+        sequence::window_of(how, sample, how.from_rows.count(sample, n), rows);
+    T* const out = to.data() + how.to_rows.begin(sample, m) * width;
     if (!joins) std::fill_n(out, w.first * width, from_float<T>(0));
-    std::copy_n(from.row(sample) + w.from * width, (w.last - w.first) * width,
-                out + w.first * width);
-    if (!joins || how.is_last) std::fill(out + w.last * width, out + m * width, from_float<T>(0));
+    std::copy_n(from.data() + (how.from_rows.begin(sample, n) + w.from) * width,
+                (w.last - w.first) * width, out + w.first * width);
+    if (!joins || how.is_last)
+      std::fill(out + w.last * width, out + rows * width, from_float<T>(0));
   });
 }
 
@@ -83,34 +86,39 @@ static void check_positions(const char* op, const View<const T, 3>& x,
 
 template <typename T>
 void add_positions(const Exec& exec, ViewOf<const T, 3> x, Vector<const float> lengths,
-                   bool from_end, MatrixOf<const T> weight, ViewOf<T, 3> y) {
+                   bool from_end, MatrixOf<const T> weight, ViewOf<T, 3> y,
+                   const PackedRows& rows) {
   constexpr const char* kName = "add_positions";
   check_positions<T>(kName, x, lengths, weight.dim(0), weight.dim(1));
   check_positions<T>(kName, y, lengths, weight.dim(0), weight.dim(1));
-  if (exec.on_gpu()) return kernels::add_positions<T>(exec, x, lengths, from_end, weight, y);
+  if (exec.on_gpu()) return kernels::add_positions<T>(exec, x, lengths, from_end, weight, y, rows);
   const int64_t n = x.dim(1), width = x.dim(2);
   for_each_sample<T>(exec, kName, x.dim(0), n * width, [&](int64_t sample) {
-    const int64_t valid = valid_rows(lengths, sample, n);
-    for (int64_t i = 0; i < valid; ++i) {
-      const T* const from = x.row(sample) + i * width;
-      const T* const w = weight.row(sequence::position_of(i, valid, from_end));
-      T* const to = y.row(sample) + i * width;
+    const int64_t valid = valid_rows(lengths, sample, n), skipped = rows.first(sample);
+    const int64_t begin = rows.begin(sample, n) * width, all = rows.count(sample, n);
+    const int64_t counted = std::min(valid - skipped, all);
+    for (int64_t i = 0; i < counted; ++i) {
+      const T* const from = x.data() + begin + i * width;
+      const T* const w = weight.row(sequence::position_of(skipped + i, valid, from_end));
+      T* const to = y.data() + begin + i * width;
 #pragma GCC ivdep  // in place, maybe
       for (int64_t j = 0; j < width; ++j) to[j] = from_float<T>(to_float(from[j]) + to_float(w[j]));
     }
-    std::fill(y.row(sample) + valid * width, y.row(sample) + n * width, from_float<T>(0));
+    T* const end = y.data() + begin;
+    std::fill(end + counted * width, end + all * width, from_float<T>(0));
   });
 }
 
 template <typename T>
 void position_gradients(const Exec& exec, ViewOf<const T, 3> dy, Vector<const float> lengths,
-                        bool from_end, Vector<float> workspace, Matrix<float> dweight) {
+                        bool from_end, Vector<float> workspace, Matrix<float> dweight,
+                        const PackedRows& rows) {
   constexpr const char* kName = "position_gradients";
   check_positions<T>(kName, dy, lengths, dweight.dim(0), dweight.dim(1));
   if (exec.on_gpu()) {
     HLITE_CHECK(workspace.size() >= positions_workspace(dweight.size()), "{}: {}, workspace {}",
                 kName, dy.shape(), workspace.shape());
-    return kernels::position_gradients<T>(exec, dy, lengths, from_end, workspace, dweight);
+    return kernels::position_gradients<T>(exec, dy, lengths, from_end, workspace, dweight, rows);
   }
   constexpr int64_t kChunk = 256;  // columns whose sums live in L1
   const int64_t batch = dy.dim(0), n = dy.dim(1), width = dy.dim(2);
@@ -120,9 +128,9 @@ void position_gradients(const Exec& exec, ViewOf<const T, 3> dy, Vector<const fl
       double sums[kChunk] = {};
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t valid = valid_rows(lengths, b, n);
-        if (position >= valid) continue;
-        const T* const from =
-            dy.row(b) + sequence::position_of(position, valid, from_end) * width + first;
+        const int64_t i = sequence::position_of(position, valid, from_end) - rows.first(b);
+        if (position >= valid || i < 0) continue;
+        const T* const from = dy.data() + (rows.begin(b, n) + i) * width + first;
         for (int64_t j = 0; j < columns; ++j) sums[j] += static_cast<double>(to_float(from[j]));
       }
       for (int64_t j = 0; j < columns; ++j)

@@ -127,14 +127,15 @@ void move_rows(cudaStream_t stream, const RowMove& how, View<const T, 3> from, V
 
 template <typename T>
 void add_positions(cudaStream_t stream, View<const T, 3> x, Vector<const float> lengths,
-                   bool from_end, Matrix<const T> weight, View<T, 3> y) {
+                   bool from_end, Matrix<const T> weight, View<T, 3> y, const PackedRows&) {
   launch(thread_for_each("add_positions", x.size(), stream), positions_kernel<T>, x, lengths,
          from_end, weight, y);
 }
 
 template <typename T>
 void position_gradients(cudaStream_t stream, View<const T, 3> dy, Vector<const float> lengths,
-                        bool from_end, Vector<float> workspace, Matrix<float> dweight) {
+                        bool from_end, Vector<float> workspace, Matrix<float> dweight,
+                        const PackedRows&) {
   constexpr const char* kName = "position_gradients";
   const int64_t weights = dweight.size(), parts = position_parts(weights);
   LaunchShape shape = thread_for_each(kName, weights, stream);

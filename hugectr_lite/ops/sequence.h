@@ -24,27 +24,32 @@ struct RowMove {
     kLatest,      // the last m valid ones to the end
     kFromLatest,  // back: the last n valid ones come from the end
     kJoin,        // to places [begin, end)
-    kFromJoin     // back: from there
+    kFromJoin,    // back: from there
+    kSame         // those of a history that both have, as they are packed
   };
   Kind kind = Kind::kValid;
   Vector<const float> lengths = {}, begin = {}, end = {};  // begin null: 0
   // Of kJoin: the rows before `begin`, and those from `end` on unless it is the last, stay.
   bool is_last = false;
+  // On the CPU, where `from` and `to` are packed: then n and m are what a sample may have.
+  PackedRows from_rows = {}, to_rows = {};
 };
 // Of kValid, `to` may be `from`.
 template <typename T = float>
 void move_rows(const Exec& exec, const RowMove& how, ViewOf<const T, 3> from, ViewOf<T, 3> to);
 
 // y[b,i] = x[b,i] + weight[i] for valid rows, or with `from_end` weight[len - 1 - i]; else 0. x, y
-// [B,n,W], weight [n,W]. y may be x.
+// [B,n,W], both packed by `rows` on the CPU; weight [n,W]. y may be x.
 template <typename T = float>
 void add_positions(const Exec& exec, ViewOf<const T, 3> x, Vector<const float> lengths,
-                   bool from_end, MatrixOf<const T> weight, ViewOf<T, 3> y);
+                   bool from_end, MatrixOf<const T> weight, ViewOf<T, 3> y,
+                   const PackedRows& rows = {});
 // dweight <- the sums of dy over the samples, in double, in an order that follows from the shape
 // alone. On a GPU `workspace` has positions_workspace() floats.
 template <typename T = float>
 void position_gradients(const Exec& exec, ViewOf<const T, 3> dy, Vector<const float> lengths,
-                        bool from_end, Vector<float> workspace, Matrix<float> dweight);
+                        bool from_end, Vector<float> workspace, Matrix<float> dweight,
+                        const PackedRows& rows = {});
 
 // Samples are cut into so many parts, where the weights are few.
 constexpr int64_t position_parts(int64_t weights) {
@@ -68,6 +73,11 @@ HLITE_HD inline Window window_of(const RowMove& how, int64_t sample, int64_t n, 
   };
   if (how.kind == Kind::kJoin) return {at(how.begin), at(how.end), 0};
   if (how.kind == Kind::kFromJoin) return {0, at(how.end) - at(how.begin), at(how.begin)};
+  if (how.kind == Kind::kSame) {
+    const int64_t apart = how.from_rows.first(sample) - how.to_rows.first(sample);
+    const int64_t end = n + apart < m ? n + apart : m;
+    return apart > 0 ? Window{apart, end, 0} : Window{0, end, -apart};
+  }
   const bool back = how.kind == Kind::kFromLatest;
   const int64_t all = back ? m : n, count = back ? n : m;
   const int64_t valid = valid_rows(how.lengths, sample, all);

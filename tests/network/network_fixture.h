@@ -85,6 +85,7 @@ class NetworkFixture {
   }
 
   [[nodiscard]] network::Network& net() { return *network_; }
+  [[nodiscard]] const plan::Buffers& buffers() const { return buffers_; }
   [[nodiscard]] const plan::Plan& train_plan() const { return *train_; }
   [[nodiscard]] std::span<float> input(size_t i) {
     return {buffers_.data<float>(input_ids_[i]), static_cast<size_t>(batch_ * inputs_[i].row())};

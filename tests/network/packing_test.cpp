@@ -31,7 +31,7 @@ const std::string kDin =
   {"type":"Reshape","bottom":"r3","top":"r"},
   {"type":"Concat","bottom":["i","r","t"],"top":"c"},)" +
     fc("c", "z", 1);
-const std::string kBst =
+const std::string kBlock =
     R"({"type":"SequenceConcat","bottom":["history","history_len","target"],"top":["q","q_len"]},
   {"type":"PositionEmbedding","bottom":["q","q_len"],"top":"pos"},
   {"type":"SequenceMask","bottom":["q_len","q_len"],"top":"m","max_sequence_len_from":6,"max_sequence_len_to":6},)" +
@@ -41,13 +41,14 @@ const std::string kBst =
   {"type":"Add","bottom":["od","pos"],"top":"sum"},
   {"type":"LayerNorm","bottom":"sum","top":"n","ln_param":{"eps":1e-5}},
   {"type":"FusedInnerProduct","bottom":"n","top":"f1","fc_param":{"num_output":7}},)" +
-    fc("f1", "f2", 4) + R"(,{"type":"Add","bottom":["f2","n"],"top":"b"},
-  {"type":"Slice","bottom":"b","top":["b1","b2"],"ranges":[[0,3],[2,4]]},
+    fc("f1", "f2", 4) + R"(,{"type":"Add","bottom":["f2","n"],"top":"b"},)";
+const std::string kBst = kBlock +
+                         R"({"type":"Slice","bottom":"b","top":["b1","b2"],"ranges":[[0,3],[2,4]]},
   {"type":"SequenceLast","bottom":["b1","q_len"],"top":"l3"},
   {"type":"ReduceSum","bottom":["b2","q_len"],"top":"s3","axis":1},
   {"type":"Reshape","bottom":"l3","top":"l"},{"type":"Reshape","bottom":"s3","top":"s"},
   {"type":"Concat","bottom":["l","s"],"top":"c"},)" +
-    fc("c", "z", 1);
+                         fc("c", "z", 1);
 // Two layers of HSTU, of which one is also read without lengths.
 const std::string kHstu =
     R"({"type":"SequenceConcat","bottom":["history","history_len","target"],"top":["q","q_len"]},
@@ -62,6 +63,15 @@ const std::string kHstu =
   {"type":"Reshape","bottom":"l3","top":"l"},{"type":"Reshape","bottom":"s3","top":"s"},
   {"type":"Concat","bottom":["l","s"],"top":"c"},)" +
     fc("c", "z", 1);
+
+// Blocks of which the last rows alone are read.
+std::string last_rows(int64_t count) {
+  return kBlock +
+         fmt::format(R"({{"type":"SequenceLast","bottom":["b","q_len"],"top":"l3","count":{}}},
+      {{"type":"Reshape","bottom":"l3","top":"c"}},)",
+                     count) +
+         fc("c", "z", 1);
+}
 
 NetworkFixture history_net(const std::string& layers, int64_t batch, bool packs,
                            FloatType type = FloatType::kFloat) {
@@ -99,18 +109,33 @@ TEST_CASE("layers that treat rows of a history alone are packed where nobody loo
   CHECK(din.net().described().size() == history_net(kDin, 7, false).net().described().size());
   auto bst = history_net(kBst, 7, true);
   CHECK(packed_tensors(bst) == std::set<std::string>{"b", "b1", "b2", "bk", "bq", "bv", "f1", "f2",
-                                                     "n", "o", "od", "pos.packed", "sum",
-                                                     "y.packed"});
+                                                     "n", "o", "od", "pos", "q", "sum", "y"});
   auto hstu = history_net(kHstu, 7, true);
-  CHECK(packed_tensors(hstu) == std::set<std::string>{"pos.packed", "x", "y1", "y2"});
+  CHECK(packed_tensors(hstu) == std::set<std::string>{"pos", "q", "x", "y1", "y2"});
   auto padded = history_net(kDin, 7, false);
   CHECK(packed_tensors(padded).empty());
+}
+
+TEST_CASE("of rows that SequenceLast alone reads, the last are computed") {
+  for (const int64_t count : {1, 2, 6}) {
+    auto f = history_net(last_rows(count), 7, true);
+    std::map<std::string, int64_t> rows;  // of the batch
+    set_lengths(f, {0, 1, 2, 3, 4, 5, 5});
+    f.evaluate(7);
+    for (const auto& t : f.net().tensors())
+      if (const auto offsets = f.net().offsets(f.buffers(), t, 7); !offsets.empty())
+        rows[t.name] = offsets.back();
+    const int64_t all = 27, last = count == 1 ? 7 : count == 2 ? 13 : all;
+    for (const char* const name : {"q", "pos", "bk", "bv"}) CHECK(rows.at(name) == all);
+    for (const char* const name : {"bq", "y", "o", "od", "sum", "n", "f1", "f2", "b", "pos.last"})
+      CHECK(rows.at(name) == last);
+  }
 }
 
 TEST_CASE("packed histories have the losses and gradients of padded ones") {
   const std::vector<std::vector<float>> lengths = {
       {0, 1, 2, 3, 4, 5, 2}, {0, 0, 0, 0, 0, 0, 0}, {5, 5, 5, 5, 5, 5, 5}, {3}, {0}, {5}};
-  for (const std::string& layers : {kDin, kBst, kHstu})
+  for (const std::string& layers : {kDin, kBst, kHstu, last_rows(1), last_rows(2), last_rows(6)})
     for (const auto& of : lengths) {
       const auto batch = static_cast<int64_t>(of.size());
       auto packed = history_net(layers, batch, true), padded = history_net(layers, batch, false);
@@ -131,7 +156,7 @@ TEST_CASE("packed histories have the losses and gradients of padded ones") {
 
 TEST_CASE("scores of packed histories do not depend on the batch") {
   for (const FloatType type : {FloatType::kFloat, FloatType::kBf16})
-    for (const std::string& layers : {kDin, kBst, kHstu}) {
+    for (const std::string& layers : {kDin, kBst, kHstu, last_rows(1), last_rows(2)}) {
       constexpr int64_t kMany = 300;
       auto f = history_net(layers, kMany, true, type);
       const std::vector<float> all = logits_of(f, kMany);

@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/ops/pair_product.h"
+#include "hugectr_lite/ops/sequence.h"
 #include "tests/support/compare.h"
 
 namespace hlite::test {
@@ -15,12 +16,22 @@ template <typename T>
 class PackedHistories {
  public:
   PackedHistories(int64_t samples, int64_t most, int64_t columns, int64_t seed)
-      : batch(samples), n(most), width(columns), offsets_(static_cast<size_t>(samples + 1)) {
+      : batch(samples),
+        n(most),
+        width(columns),
+        offsets_(static_cast<size_t>(samples + 1)),
+        firsts_(static_cast<size_t>(samples)) {
     for (int64_t b = 0; b < samples; ++b)
       lengths_.push_back(static_cast<float>((b * 3 + seed) % (most + 2)));
-    ops::row_offsets(exec, {lengths_.data(), samples}, most, {offsets_.data(), samples + 1});
+    count(0);
+  }
+  // Packs the last ones alone; 0: all.
+  void count(int64_t last) {
+    ops::row_offsets(exec, {lengths_.data(), batch}, n, last, {offsets_.data(), batch + 1},
+                     {firsts_.data(), batch});
     rows = offsets_.back();
   }
+  [[nodiscard]] ops::PackedRows places() const { return {offsets(), {firsts_.data(), batch}}; }
   [[nodiscard]] Vector<const int64_t> offsets() const { return {offsets_.data(), batch + 1}; }
   [[nodiscard]] int64_t first(int64_t b) const { return offsets_[static_cast<size_t>(b)]; }
   [[nodiscard]] int64_t valid(int64_t b) const { return first(b + 1) - first(b); }
@@ -43,7 +54,7 @@ class PackedHistories {
   const Exec exec = {.device = Device::kCpu, .pool = &pool_};
 
  private:
-  std::vector<int64_t> offsets_;
+  std::vector<int64_t> offsets_, firsts_;
 };
 
 template <typename T, typename Body>
@@ -53,7 +64,7 @@ void for_each_history(Body&& body) {
         std::tuple(700, 5, 16), std::tuple(3, 67, 5), std::tuple(2, 2, 301)})
     for (const int64_t seed : {0, 1}) {
       INFO(batch << " histories of " << n << " rows of " << width);
-      body(PackedHistories<T>(batch, n, width, seed));
+      body(PackedHistories<T>(batch, n, width, seed), seed);
     }
 }
 
@@ -76,14 +87,41 @@ void check_near(const std::vector<T>& got, const std::vector<double>& want, cons
 
 TEMPLATE_TEST_CASE("rows of histories are packed, unpacked, summed and repeated", "", float, bf16) {
   using T = TestType;
-  for_each_history<T>([](const PackedHistories<T>& h) {
+  for_each_history<T>([](const PackedHistories<T>& h, int64_t seed) {
     const int64_t n = h.n, w = h.width;
     const auto x = h.numbers(h.batch * n * w, 1), row = h.numbers(h.batch * w, 2);
     const auto weights = h.numbers(h.batch * n, 3);
     std::vector<T> packed(static_cast<size_t>(h.rows * w), from_float<T>(7)), unpacked = x;
-    ops::pack_rows<T>(h.exec, {x.data(), h.batch, n, w}, h.offsets(), {packed.data(), h.rows, w});
-    ops::unpack_rows<T>(h.exec, {packed.data(), h.rows, w}, h.offsets(),
-                        {unpacked.data(), h.batch, n, w});
+    using Kind = ops::RowMove::Kind;
+    ops::move_rows<T>(h.exec, {.kind = Kind::kSame, .to_rows = h.places()},
+                      {x.data(), h.batch, n, w}, {packed.data(), h.batch, n, w});
+    ops::move_rows<T>(h.exec, {.kind = Kind::kSame, .from_rows = h.places()},
+                      {packed.data(), h.batch, n, w}, {unpacked.data(), h.batch, n, w});
+    // The last two rows alone: from either form, and back.
+    PackedHistories<T> few(h.batch, n, w, seed);
+    few.count(2);
+    std::vector<T> last(static_cast<size_t>(few.rows * w)), of_packed = last;
+    std::vector<T> back(packed.size(), from_float<T>(7)), back_padded(x.size(), from_float<T>(7));
+    const auto move = [&](const ops::PackedRows& from_rows, const std::vector<T>& from,
+                          const ops::PackedRows& to_rows, std::vector<T>& to) {
+      ops::move_rows<T>(h.exec, {.kind = Kind::kSame, .from_rows = from_rows, .to_rows = to_rows},
+                        {from.data(), h.batch, n, w}, {to.data(), h.batch, n, w});
+    };
+    move({}, x, few.places(), last);
+    move(h.places(), packed, few.places(), of_packed);
+    move(few.places(), last, h.places(), back);
+    move(few.places(), last, {}, back_padded);
+    for (int64_t b = 0; b < h.batch; ++b)
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < w; ++j) {
+          const bool is_last = i < h.valid(b) && i >= h.valid(b) - 2;
+          const double want = is_last ? at(x, (b * n + i) * w + j) : 0;
+          const int64_t from_end = i - h.valid(b) + few.valid(b);
+          for (const auto* const of : {&last, &of_packed})
+            if (is_last) REQUIRE(at(*of, (few.first(b) + from_end) * w + j) == want);
+          if (i < h.valid(b)) REQUIRE(at(back, (h.first(b) + i) * w + j) == want);
+          REQUIRE(at(back_padded, (b * n + i) * w + j) == want);
+        }
     for (const bool mean : {false, true}) {
       std::vector<T> sums = row, repeated(packed.size());
       ops::sum_packed_rows<T>(h.exec, {packed.data(), h.rows, w}, h.offsets(), mean,
@@ -128,7 +166,7 @@ TEMPLATE_TEST_CASE("rows of histories are packed, unpacked, summed and repeated"
 
 TEMPLATE_TEST_CASE("pairs of a target and its history, and back", "", float, bf16) {
   using T = TestType;
-  for_each_history<T>([](const PackedHistories<T>& p) {
+  for_each_history<T>([](const PackedHistories<T>& p, int64_t) {
     const int64_t w = p.width;
     const auto q = p.numbers(p.batch * w, 1), h = p.numbers(p.rows * w, 2);
     const auto d = p.numbers(p.rows * 2 * w, 3), before = p.numbers(p.batch * w, 4);

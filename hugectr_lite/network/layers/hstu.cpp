@@ -79,8 +79,8 @@ class HstuLayer final : public Layer {
                  n * hidden, n * 3 * hidden, n * uvqk, dropout_ > 0 ? n * d : 0},
         .summary = fmt::format("{} head{} of {} and {}{}", heads_, heads_ == 1 ? "" : "s", a_, c_,
                                mask_.causal ? ", causal" : ""),
-        .packs = true,
-        .by_sample = {1}};
+        .packs_with = std::vector<size_t>{0},
+        .zero_padding = true};
     const auto add = [&](ParameterSpec parameter) { shape.parameters.push_back(parameter); };
     add({"uvqk_weight", {d, uvqk}, {InitializerType::kXavierUniform, d, uvqk}});
     add({"uvqk_bias", {uvqk}, {InitializerType::kZero, 0, uvqk}});

@@ -42,19 +42,22 @@ class MultiHeadAttentionLayer final : public Layer {
                         .summary = fmt::format("{} head{} of {}{}", heads_, heads_ == 1 ? "" : "s",
                                                h / heads_, dims.size() == 4 ? ", masked" : "")};
     if (dims.size() == 4) shape.masked = {.mask = 3, .by_columns = {1, 2}, .by_rows = {0}};
+    shape.packs_with = {0};
+    shape.takes_packed = {1, 2};
     return shape;
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const AttentionPlace p = place_of(io);
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".fprop",
-                    .reads = {p.q.value, p.k.value, p.v.value, p.mask},
-                    .writes = {p.y.value, p.kept}},
-                   [=]<typename T>(const StepViews<T>& v) {
-                     ops::attention_forward<T>(v.exec, p.inputs(v), p.statistics(v),
-                                               v.cube(p.y.value, p.y.dims));
-                   });
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".fprop",
+         .reads = {p.q.value, p.k.value, p.v.value, p.mask, p.q.offsets, p.k.offsets, p.v.offsets},
+         .writes = {p.y.value, p.kept}},
+        [=]<typename T>(const StepViews<T>& v) {
+          ops::attention_forward<T>(v.exec, p.inputs(v), p.statistics(v),
+                                    v.cube(p.y.value, p.y.dims));
+        });
   }
 
   // A mask that is computed learns nothing.
@@ -62,7 +65,8 @@ class MultiHeadAttentionLayer final : public Layer {
     const AttentionPlace p = place_of(io);
     add_typed_step(plan, io.type,
                    {.name = name() + ".bprop",
-                    .reads = {p.q.value, p.k.value, p.v.value, p.mask, p.kept, p.y.value, p.y.grad},
+                    .reads = {p.q.value, p.k.value, p.v.value, p.mask, p.kept, p.y.value, p.y.grad,
+                              p.q.offsets, p.k.offsets, p.v.offsets},
                     .writes = {p.q.grad, p.k.grad, p.v.grad}},
                    [=]<typename T>(const StepViews<T>& v) {
                      ops::attention_backward<T>(v.exec, p.inputs(v), p.statistics(v),
@@ -93,7 +97,10 @@ class MultiHeadAttentionLayer final : public Layer {
                                  views.cube(k.value, k.dims),
                                  views.cube(v.value, v.dims),
                                  {},
-                                 heads};
+                                 heads,
+                                 views.rows(q),
+                                 views.rows(k),
+                                 views.rows(v)};
       if (mask != kNoBuffer) in.mask = views.cube(mask, {q.dims[0], k.dims[0]});
       return in;
     }

@@ -7,6 +7,7 @@
 #include "hugectr_lite/ops/sequence.h"
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/shared_steps.h"
 #include "hugectr_lite/network/typed_step.h"
 
 namespace hlite::network {
@@ -31,14 +32,18 @@ struct MoveStep {
 void add_move_step(plan::Plan& plan, FloatType type, const MoveStep& s, bool back) {
   const BufferId from = back ? s.from.grad : s.from.value, to = back ? s.to.grad : s.to.value;
   add_typed_step(plan, type,
-                 {.name = s.name, .reads = {from, s.lengths, s.begin, s.end}, .writes = {to}},
+                 {.name = s.name,
+                  .reads = {from, s.lengths, s.begin, s.end, s.from.offsets, s.to.offsets},
+                  .writes = {to}},
                  [=]<typename T>(const StepViews<T>& v) {
                    ops::move_rows<T>(v.exec,
                                      {.kind = s.kind,
                                       .lengths = lengths_of(v, s.lengths),
                                       .begin = lengths_of(v, s.begin),
                                       .end = lengths_of(v, s.end),
-                                      .is_last = s.is_last},
+                                      .is_last = s.is_last,
+                                      .from_rows = v.rows(s.from),
+                                      .to_rows = v.rows(s.to)},
                                      v.cube(from, s.from.dims), v.cube(to, s.to.dims));
                  });
 }
@@ -114,13 +119,17 @@ class SequenceConcatLayer : public Layer {
       top[0] += x[0];
     }
     top.lengths = tops()[1];
-    return {.tops = {top, lengths_dims(tops()[1])},
-            .rows = Rows::kCounted,
-            // A float a sample where a part ends, kept as numbers of 16 bits or more.
-            .kept = std::vector<int64_t>(parts.size() - 1, 2)};
+    LayerShape shape = {.tops = {top, lengths_dims(tops()[1])},
+                        .rows = Rows::kCounted,
+                        // A float a sample where a part ends, kept as numbers of 16 bits or more.
+                        .kept = std::vector<int64_t>(parts.size() - 1, 2),
+                        .packs_with = std::vector<size_t>{}};
+    for (const Part& part : parts)
+      if (part.lengths != 0) shape.takes_packed.push_back(part.x);
+    return shape;
   }
 
-  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+  void emit_lengths(plan::Plan& plan, const LayerIo& io) const override {
     const std::vector<Part> parts = parts_of(io);
     for (size_t p = 0; p < parts.size(); ++p) {
       const BufferId lengths = parts[p].lengths ? io.bottoms[parts[p].lengths].value : kNoBuffer;
@@ -133,16 +142,21 @@ class SequenceConcatLayer : public Layer {
                        ops::count_rows(v.exec, lengths_of(v, begin), lengths_of(v, lengths), n,
                                        vector(v.buffers, end, v.batch));
                      });
+    }
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    const std::vector<Part> parts = parts_of(io);
+    for (size_t p = 0; p < parts.size(); ++p)
       add_move_step(plan, io.type,
                     {.name = fmt::format("{}.fprop{}", name(), p),
                      .from = io.bottoms[parts[p].x],
                      .to = io.tops[0],
                      .kind = ops::RowMove::Kind::kJoin,
-                     .begin = begin,
-                     .end = end,
+                     .begin = end_of(io, p),
+                     .end = end_of(io, p + 1),
                      .is_last = p + 1 == parts.size()},
                     false);
-    }
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -203,7 +217,9 @@ class SequenceLastLayer : public Layer {
                                         bottoms()[0], to_string(dims[0])));
     return {.tops = {{count_, dims[0][1]}},
             .rows = Rows::kCounted,
-            .summary = fmt::format("{} of {}", count_, dims[0][0])};
+            .summary = fmt::format("{} of {}", count_, dims[0][0]),
+            .takes_packed = {0},
+            .last_rows = count_};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
@@ -253,19 +269,21 @@ class PositionEmbeddingLayer : public Layer {
             .rows = Rows::kCounted,
             .parameters = {{"weight", {n, width}, {weight_init_, n, width}}},
             .workspace_bytes = ops::positions_workspace(n * width) * kFloatBytes,
-            .summary = fmt::format("{} from the {}", n, from_end_ ? "end" : "start")};
+            .summary = fmt::format("{} from the {}", n, from_end_ ? "end" : "start"),
+            .packs_with = std::vector<size_t>{0}};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     const BufferId lengths = io.bottoms[1].value, w = io.params[0].working;
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".fprop", .reads = {x.value, lengths, w}, .writes = {y.value}},
-                   [=, from_end = from_end_]<typename T>(const StepViews<T>& v) {
-                     ops::add_positions<T>(v.exec, v.cube(x.value, x.dims), lengths_of(v, lengths),
-                                           from_end, matrix<T>(v.buffers, w, x.dims[0], x.dims[1]),
-                                           v.cube(y.value, x.dims));
-                   });
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".fprop", .reads = {x.value, lengths, w, y.offsets}, .writes = {y.value}},
+        [=, from_end = from_end_]<typename T>(const StepViews<T>& v) {
+          ops::add_positions<T>(v.exec, v.cube(x.value, x.dims), lengths_of(v, lengths), from_end,
+                                matrix<T>(v.buffers, w, x.dims[0], x.dims[1]),
+                                v.cube(y.value, x.dims), v.rows(y));
+        });
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -275,14 +293,16 @@ class PositionEmbeddingLayer : public Layer {
         plan, io.type,
         {.name = name() + ".wgrad",
          .lane = io.weight_gradient_lane,
-         .reads = {y.grad, lengths},
+         .reads = {y.grad, lengths, y.offsets},
          .writes = {dw, io.workspace}},
         [=, from_end = from_end_, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
           ops::position_gradients<T>(
               v.exec, v.cube(y.grad, x.dims), lengths_of(v, lengths), from_end,
               vector(v.buffers, workspace, ops::positions_workspace(elements(x.dims))),
-              matrix(v.buffers, dw, x.dims[0], x.dims[1]));
+              matrix(v.buffers, dw, x.dims[0], x.dims[1]), v.rows(y));
         });
+    if (y.offsets != kNoBuffer)
+      return add_copy_step(plan, io.type, name() + ".bprop", y.grad, x.grad, y);
     add_move_step(plan, io.type,
                   {.name = name() + ".bprop", .from = y, .to = x, .lengths = lengths}, true);
   }
