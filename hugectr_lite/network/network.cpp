@@ -360,7 +360,6 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
       add_cast_from_float(
           plan, setup_.type, t.name + (t.type == setup_.type ? ".pad" : ".cast"),
           {.from = t.value, .to = t.cast, .width = elements(t.dims), .columns = t.columns});
-  emit_offsets(plan, -1);
   for (size_t i = 0; i < layers_.size(); ++i) {
     const LayerEntry& e = layers_[i];
     if (e.layer->traits().is_loss) emit_logits(plan);

@@ -30,6 +30,7 @@ struct NetworkInput {
   bool is_label = false;                     // only the loss may read it, as its second bottom
   bool has_weight = false;  // of a label: one more number in each row, which the loss alone reads
   bool is_known = true;     // false: what makes it is faulty, and so are its dims
+  bool may_be_packed = false;  // it, and its gradient, may be as Network::input_offsets() says
 };
 
 // Settings that the network's steps work with.
@@ -135,6 +136,9 @@ class Network {
   void declare(Buffers& buffers, const NetworkSetup& setup);
   // Valid after declare(): where the gradient of an input ends up.
   [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
+  // Where the rows of an input begin (LayerTensor::offsets) that all layers read packed; or
+  // kNoBuffer. With packs_histories.
+  [[nodiscard]] BufferId input_offsets(size_t input) const { return offsets_of(tensors_[input]); }
   // Returns true if backward steps check its gradient for NetworkSetup::gradient_overflow.
   [[nodiscard]] bool finds_gradient_overflow(size_t input) const;
   // Where the rows of each sample of a packed tensor begin, and the end; empty: it is not packed.
@@ -156,6 +160,8 @@ class Network {
   // LayerTraits::predicts_values
   [[nodiscard]] bool predicts_values() const;
 
+  // Adds what comes before all other steps: where the rows of the data's histories begin.
+  void emit_input_offsets(plan::Plan& plan) const { emit_offsets(plan, -1); }
   void emit_forward(plan::Plan& plan, Phase phase) const;
   void emit_backward(plan::Plan& plan) const;
   // Adds what comes after the gradients have been summed over ranks: regularizers.

@@ -12,7 +12,7 @@ void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
               setup.inputs.size(), inputs_.size());
   setup_ = setup;
   if (setup_.packs_histories) {
-    packed_ = pack_histories(layers_, tensors_, inputs_.size());
+    packed_ = pack_histories(layers_, tensors_, inputs_);
     const auto is_loss = [](const LayerEntry& e) { return e.layer->traits().is_loss; };
     loss_layer_ = static_cast<size_t>(std::find_if(layers_.begin(), layers_.end(), is_loss) -
                                       layers_.begin());

@@ -75,7 +75,8 @@ enum class Along { kRows, kColumns };
 
 class Packer {
  public:
-  Packer(std::vector<LayerEntry>& layers, std::vector<TensorEntry>& tensors)
+  Packer(std::vector<LayerEntry>& layers, std::vector<TensorEntry>& tensors,
+         const std::vector<NetworkInput>& inputs)
       : layers_(layers),
         tensors_(tensors),
         known_(tensors.size()),
@@ -90,6 +91,8 @@ class Packer {
       if (e.shape.last_rows > 0) counts_.insert(e.shape.last_rows);
     }
     for (size_t l = layers_.size(); l-- > 0;) packed_[l] = decide(l);
+    for (size_t t = 0; t < inputs.size(); ++t)
+      if (inputs[t].may_be_packed) tensors_[t].packed = form_of_input(t);
     for (size_t l = 0; l < layers_.size(); ++l) {
       read_as_.emplace_back();
       for (size_t b = 0; b < layers_[l].bottoms.size(); ++b)
@@ -213,7 +216,7 @@ class Packer {
     const size_t t = e.bottoms[bottom];
     if (!contains(e.shape.takes_packed, bottom)) return wanted(layer, bottom);
     const int producer = tensors_[t].producer;
-    const int made = producer < 0 ? kPadded : packed_[static_cast<size_t>(producer)];
+    const int made = producer < 0 ? tensors_[t].packed : packed_[static_cast<size_t>(producer)];
     for (const int form : {made, forms_[t]})
       if (form != kPadded &&
           overlooks(layer, bottom, Along::kRows, histories_[static_cast<size_t>(form)]))
@@ -221,6 +224,19 @@ class Packer {
     return kPadded;
   }
 
+  // How an input comes: packed, if all that read it take it so.
+  int form_of_input(size_t t) {
+    const PackedHistory h = {known_[t].rows, rows_of_sample(dims_of(t))};
+    const auto& consumers = tensors_[t].consumers;
+    const bool packed = !h.lengths.empty() && has_lengths(h) && !consumers.empty() &&
+                        unseen(t, Along::kRows, h) &&
+                        std::all_of(consumers.begin(), consumers.end(), [&](const auto& consumer) {
+                          const auto [layer, bottom] = consumer;
+                          return contains(layers_[layer].shape.takes_packed, bottom) ||
+                                 wanted(layer, bottom) == index_of(h);
+                        });
+    return packed ? index_of(h) : kPadded;
+  }
   // The data may name none.
   [[nodiscard]] bool has_lengths(const PackedHistory& h) const {
     return std::any_of(tensors_.begin(), tensors_.end(),
@@ -374,9 +390,10 @@ class PairProducts {
 }  // namespace
 
 std::vector<PackedHistory> pack_histories(std::vector<LayerEntry>& layers,
-                                          std::vector<TensorEntry>& tensors, size_t inputs) {
-  PairProducts(layers, tensors).find(Packer(layers, tensors));
-  return Packer(layers, tensors).rewrite(inputs);
+                                          std::vector<TensorEntry>& tensors,
+                                          const std::vector<NetworkInput>& inputs) {
+  PairProducts(layers, tensors).find(Packer(layers, tensors, {}));
+  return Packer(layers, tensors, inputs).rewrite(inputs.size());
 }
 
 void Network::declare_offsets(Buffers& buffers) {

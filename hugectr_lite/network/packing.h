@@ -15,10 +15,10 @@
 
 namespace hlite::network {
 
-// Decides what is packed, sets TensorEntry::packed, and inserts layers. The first `inputs` tensors
-// keep their places. Returns the histories, without buffers.
+// Decides what is packed, sets TensorEntry::packed, and inserts layers. The first tensors, the
+// inputs, keep their places. Returns the histories, without buffers.
 std::vector<PackedHistory> pack_histories(std::vector<Network::LayerEntry>& layers,
                                           std::vector<Network::TensorEntry>& tensors,
-                                          size_t inputs);
+                                          const std::vector<NetworkInput>& inputs);
 
 }  // namespace hlite::network

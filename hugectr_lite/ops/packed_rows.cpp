@@ -50,6 +50,31 @@ void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n, int64
 }
 
 template <typename T>
+void cut_rows(const Exec& exec, MatrixOf<const T> from, int64_t begin,
+              Vector<const int64_t> offsets, MatrixOf<T> to) {
+  const int64_t width = to.dim(1), all = to.dim(0) / std::max<int64_t>(1, from.dim(0));
+  for_packed_samples<T>(exec, "cut_rows", offsets, all * width,
+                        [&](int64_t b, int64_t first, int64_t rows) {
+                          std::copy_n(from.row(b) + begin, rows * width, to.row(first));
+                        });
+}
+
+template <typename T>
+void paste_rows(const Exec& exec, MatrixOf<const T> from, const PackedRows& rows, int64_t n,
+                MatrixOf<T> to, int64_t begin) {
+  const int64_t width = from.dim(1);
+  wide_for<T>(exec, "paste_rows", to.dim(0), kElementGrain / (n * width + 1) + 1,
+              [&](int64_t b, int64_t last) {
+                for (; b < last; ++b) {
+                  const int64_t filled = rows.count(b, n) * width;
+                  T* const at = to.row(b) + begin;
+                  std::copy_n(from.data() + rows.begin(b, n) * width, filled, at);
+                  std::fill(at + filled, at + n * width, from_float<T>(0));
+                }
+              });
+}
+
+template <typename T>
 void sum_packed_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,
                      bool mean, MatrixOf<T> to) {
   const int64_t width = to.dim(1), all = from.dim(0) / std::max<int64_t>(1, to.dim(0));
@@ -132,6 +157,8 @@ void weigh_rows_backward(const Exec& exec, MatrixOf<const T> weights, MatrixOf<c
 
 HLITE_INSTANTIATE_FLOATS(weigh_rows)
 HLITE_INSTANTIATE_FLOATS(weigh_rows_backward)
+HLITE_INSTANTIATE_FLOATS(cut_rows)
+HLITE_INSTANTIATE_FLOATS(paste_rows)
 HLITE_INSTANTIATE_FLOATS(sum_packed_rows)
 HLITE_INSTANTIATE_FLOATS(repeat_rows)
 

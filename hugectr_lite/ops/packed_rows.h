@@ -14,6 +14,15 @@ namespace hlite::ops {
 void row_offsets(const Exec& exec, Vector<const float> lengths, int64_t n, int64_t last,
                  Vector<int64_t> offsets, Vector<int64_t> firsts);
 
+// to = the packed rows of the histories [n,W] in columns [begin, begin + n W) of from [B,all].
+template <typename T = float>
+void cut_rows(const Exec& exec, MatrixOf<const T> from, int64_t begin,
+              Vector<const int64_t> offsets, MatrixOf<T> to);
+// The other way round, of rows that may be packed, with zeros for padding.
+template <typename T = float>
+void paste_rows(const Exec& exec, MatrixOf<const T> from, const PackedRows& rows, int64_t n,
+                MatrixOf<T> to, int64_t begin);
+
 // to [B,W] = the sum of each sample's rows of from [R,W], or their mean; of none, 0.
 template <typename T = float>
 void sum_packed_rows(const Exec& exec, MatrixOf<const T> from, Vector<const int64_t> offsets,

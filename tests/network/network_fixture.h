@@ -69,10 +69,12 @@ class NetworkFixture {
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);
     // The plans must not complain that no step wrote the inputs' gradients, nor miss any step.
+    network_->emit_input_offsets(*train_);
     network_->emit_forward(*train_, network::Phase::kTrain);
     network_->emit_backward(*train_);
     network_->emit_after_backward(*train_);
     train_->finalize();
+    network_->emit_input_offsets(*eval_);
     network_->emit_forward(*eval_, network::Phase::kEval);
     eval_->finalize();
     if (exec_.on_gpu())

@@ -164,6 +164,30 @@ TEMPLATE_TEST_CASE("rows of histories are packed, unpacked, summed and repeated"
   });
 }
 
+TEMPLATE_TEST_CASE("histories are cut out of wider rows, and pasted back", "", float, bf16) {
+  using T = TestType;
+  for_each_history<T>([](const PackedHistories<T>& h, int64_t) {
+    const int64_t n = h.n, w = h.width, begin = 3, all = begin + n * w + 2;
+    const auto x = h.numbers(h.batch * all, 1);
+    std::vector<T> packed(static_cast<size_t>(h.rows * w)), whole = x, padded;
+    ops::cut_rows<T>(h.exec, {x.data(), h.batch, all}, begin, h.offsets(),
+                     {packed.data(), h.rows, w});
+    ops::paste_rows<T>(h.exec, {packed.data(), h.rows, w}, h.places(), n,
+                       {whole.data(), h.batch, all}, begin);
+    for (int64_t b = 0; b < h.batch; ++b)
+      for (int64_t i = 0; i < all; ++i) {
+        const bool is_padding = i >= begin + h.valid(b) * w && i < begin + n * w;
+        REQUIRE(at(whole, b * all + i) == (is_padding ? 0 : at(x, b * all + i)));
+        if (i >= begin && i < begin + n * w)
+          padded.push_back(whole[static_cast<size_t>(b * all + i)]);
+      }
+    std::vector<T> again = x;
+    ops::paste_rows<T>(h.exec, {padded.data(), h.batch * n, w}, {}, n, {again.data(), h.batch, all},
+                       begin);
+    for (int64_t i = 0; i < h.batch * all; ++i) REQUIRE(at(again, i) == at(whole, i));
+  });
+}
+
 TEMPLATE_TEST_CASE("pairs of a target and its history, and back", "", float, bf16) {
   using T = TestType;
   for_each_history<T>([](const PackedHistories<T>& p, int64_t) {

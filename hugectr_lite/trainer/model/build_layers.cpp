@@ -209,7 +209,8 @@ void parse_embeddings(const config::TrainConfig& config, size_t count, FloatType
                         .needs_grad = true,
                         .source = &node,
                         .type = type,
-                        .is_known = !dims.empty()});
+                        .is_known = !dims.empty(),
+                        .may_be_packed = names.size() > 1});
     }
   }
 }

@@ -1,5 +1,7 @@
 // The buffers of a model, and its plans: which steps an iteration has, in order.
 #include "hugectr_lite/network/shared_steps.h"
+#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/packed_rows.h"
 #include "hugectr_lite/trainer/model/model.h"
 
 namespace hlite::trainer {
@@ -87,7 +89,8 @@ void Model::build_plans() {
 void Model::emit_lookup(plan::Plan& plan, Phase phase) {
   if (keys_gather_) keys_gather_->emit(plan, phase);
   each_table(phase, [&](TableSteps& t, const TablesIo& io) { t.emit_forward(plan, io); });
-  for (const auto& layer : layers_.embeddings) emit_tops(plan, *layer);
+  layers_.network->emit_input_offsets(plan);
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) emit_tops(plan, i);
   if (exchanges_) exchanges_->status.emit_notice(plan);
 }
 
@@ -99,14 +102,26 @@ static network::ColumnMove top_columns(const EmbeddingLayer& layer, const Embedd
           .columns = top.rows * top.width};
 }
 
-// Vectors -> the tops of a layer that has several.
-void Model::emit_tops(plan::Plan& plan, const EmbeddingLayer& layer) const {
+// Vectors -> the tops of a layer that has several; histories packed, where they are read so.
+void Model::emit_tops(plan::Plan& plan, size_t embedding) const {
+  const EmbeddingLayer& layer = *layers_.embeddings[embedding];
   if (layer.tops().size() == 1) return;
   for (size_t i = 0; i < layer.tops().size(); ++i) {
     network::ColumnMove move = top_columns(layer, layer.tops()[i]);
     move.from = layer.output();
-    network::add_columns_step(plan, type_, fmt::format("{}.top{}", layer.name(), i), {move},
-                              layer.top_values()[i], move.columns);
+    const std::string name = fmt::format("{}.top{}", layer.name(), i);
+    const plan::BufferId to = layer.top_values()[i];
+    const plan::BufferId offsets = layers_.network->input_offsets(layers_.first_top[embedding] + i);
+    if (offsets == plan::kNoBuffer) {
+      network::add_columns_step(plan, type_, name, {move}, to, move.columns);
+      continue;
+    }
+    network::add_typed_step(
+        plan, type_, {.name = name, .reads = {move.from, offsets}, .writes = {to}},
+        [=, width = layer.tops()[i].width]<typename T>(const network::StepViews<T>& v) {
+          ops::cut_rows<T>(v.exec, v.rows(move.from, move.width), move.begin, v.offsets(offsets),
+                           network::matrix<T>(v.buffers, to, v.count({0, offsets}), width));
+        });
   }
 }
 
@@ -115,16 +130,39 @@ void Model::emit_top_gradients(plan::Plan& plan) const {
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     const EmbeddingLayer& layer = *layers_.embeddings[i];
     if (layer.tops().size() == 1 || layers_.vector_gradients(i) == plan::kNoBuffer) continue;
+    const plan::BufferId to = layer.output_gradient();
+    const int64_t all = top_columns(layer, layer.tops()[0]).width;
     std::vector<network::ColumnMove> moves;
+    const size_t first = layers_.first_top[i];
+    bool packed = false;
     for (size_t t = 0; t < layer.tops().size(); ++t) {
       const network::ColumnMove of = top_columns(layer, layer.tops()[t]);
-      moves.push_back({.from = layers_.network->input_grad(layers_.first_top[i] + t),
+      moves.push_back({.from = layers_.network->input_grad(first + t),
                        .width = of.columns,
                        .to_begin = of.begin,
                        .columns = of.columns});
+      packed = packed || layers_.network->input_offsets(first + t) != plan::kNoBuffer;
     }
-    network::add_columns_step(plan, type_, layer.name() + ".vectors_grad", moves,
-                              layer.output_gradient(), top_columns(layer, layer.tops()[0]).width);
+    if (!packed) {
+      network::add_columns_step(plan, type_, layer.name() + ".vectors_grad", moves, to, all);
+      continue;
+    }
+    for (size_t t = 0; t < moves.size(); ++t)
+      network::add_typed_step(
+          plan, type_,
+          {.name = fmt::format("{}.vectors_grad{}", layer.name(), t),
+           .reads = {moves[t].from, layers_.network->input_offsets(first + t)},
+           .writes = {to}},
+          [=, from = moves[t].from, begin = moves[t].to_begin, top = layer.tops()[t],
+           rows = network::RowCount{layer.tops()[t].rows,
+                                    layers_.network->input_offsets(first + t)}]<typename T>(
+              const network::StepViews<T>& v) {
+            ops::PackedRows places;
+            if (rows.offsets != plan::kNoBuffer) places.offsets = v.offsets(rows.offsets);
+            ops::paste_rows<T>(v.exec,
+                               network::matrix<T>(v.buffers, from, v.count(rows), top.width),
+                               places, top.rows, v.rows(to, all), begin);
+          });
   }
 }
 

@@ -137,7 +137,7 @@ class Model {
   template <typename Emit>
   void each_trained_table(Emit&& emit) const;
   void emit_lookup(plan::Plan& plan, network::Phase phase);
-  void emit_tops(plan::Plan& plan, const embedding::EmbeddingLayer& layer) const;
+  void emit_tops(plan::Plan& plan, size_t embedding) const;
   void emit_top_gradients(plan::Plan& plan) const;
   void build_train_plan(plan::Plan& plan);
   void build_eval_plan(plan::Plan& plan);
