@@ -5,12 +5,11 @@
 // column then fall into eight different groups of four banks.
 #pragma once
 
-#include <cuda_pipeline_primitives.h>
-
 #include <algorithm>
 #include <cstdint>
 
 #include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/ops/chunks.cuh"
 #include "hugectr_lite/ops/interaction_inputs.cuh"
 
 namespace hlite::ops::gpu {
@@ -44,9 +43,6 @@ struct SampleSize {
 };
 
 template <typename T>
-constexpr int kChunk = 16 / int{sizeof(T)};  // elements of 16 bytes
-
-template <typename T>
 HLITE_HD int tile_stride(int width) {
   return width + kChunk<T>;
 }
@@ -57,7 +53,6 @@ HLITE_HD int row_bytes(const SampleSize& size) {
   return multiple_of_16((size.out_width() + kChunk<T> - 1) * int{sizeof(T)});
 }
 
-inline bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 template <typename T>
 bool is_aligned(const StoredInputs<T>& in) {
   return is_aligned(in.bottom.data()) && is_aligned(in.slots.data());
@@ -88,7 +83,6 @@ bool start_warps(const char* name, cudaStream_t stream, const InteractionLaunch&
 
 // ---- In kernels ----
 
-__device__ inline int lane_index() { return static_cast<int>(threadIdx.x % kWarp); }
 __device__ inline int64_t first_sample() {
   return int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp;
 }
@@ -97,16 +91,6 @@ __device__ inline int64_t sample_step() { return int64_t{gridDim.x} * (blockDim.
 __device__ inline unsigned char* warp_memory(int bytes) {
   return dynamic_shared<unsigned char>() + static_cast<int>(threadIdx.x / kWarp) * bytes;
 }
-
-struct [[gnu::may_alias]] alignas(16) Chunk {
-  uint32_t words[4];
-};
-struct [[gnu::may_alias]] Two {
-  uint32_t word;
-};
-struct [[gnu::may_alias]] alignas(16) Floats {
-  float at[4];
-};
 
 // The entries of a matrix in turns: lane l begins at the l-th and goes on by 32, without divisions.
 class Turns {
@@ -134,16 +118,6 @@ class Turns {
  private:
   int end_, columns_, row_step_, column_step_;
 };
-
-__device__ inline void copy_chunk_async(void* to, const void* from) {
-  __pipeline_memcpy_async(to, from, sizeof(Chunk));
-}
-// Waits until the copies that the lane has started are there; the other lanes' copies are after a
-// __syncwarp().
-__device__ inline void wait_for_chunks() {
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-}
 
 // Starts to copy [rows,V] into a tile, and writes it back. A tile's row is one chunk longer.
 template <typename T>
