@@ -29,6 +29,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/fully_connected.cu
   hugectr_lite/ops/gradient_norm.cu
   hugectr_lite/ops/gru.cu
+  hugectr_lite/ops/hstu_attention.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/layer_norm.cu
   hugectr_lite/ops/loss_sum.cu
