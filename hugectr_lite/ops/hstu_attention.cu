@@ -91,7 +91,7 @@ class HstuBlock {
 
   int first, length, rows;  // of the sample, valid ones and all
 
-  // q, or k; the first of these is the factor of scores, and the second of what goes with values.
+  // Scores are products of own() and others(), and dy . v of the other two.
   [[nodiscard]] __device__ HeadRows<const T> own() const { return S::kOfKeys ? k() : q(); }
   [[nodiscard]] __device__ HeadRows<const T> own_values() const { return S::kOfKeys ? v() : dy(); }
   [[nodiscard]] __device__ HeadRows<const T> others() const { return S::kOfKeys ? q() : k(); }
@@ -156,7 +156,7 @@ class HstuBlock {
   int window_, context_, shared_;
 };
 
-// Where the 16-bit result is rounded more than by this, the device's short ways are exact enough.
+// By the device's short ways where results of 16 bits are rounded by more than these are off.
 template <typename T>
 __device__ inline float sigmoid_of(float x) {
 #if defined(__CUDA_ARCH__)

@@ -204,7 +204,7 @@ TEST_CASE("golden runs of histories and of two tasks are reproduced on several r
 
 TEST_CASE("golden runs of histories and of two tasks are reproduced on GPUs",
           "[no-tsan][slow][release-only]") {
-  for (const char* name : {"din", "bst", "gru", "ple"}) {
+  for (const char* name : {"din", "bst", "gru", "ple", "hstu"}) {
     Golden run(name);
     for (const char* ranks : {"[0]", "[[0,1],[2,3]]"}) {
       INFO(name << " " << ranks);
