@@ -145,6 +145,11 @@ struct MaskedBottoms {
   bool alike = false;
 };
 
+// Columns of an attention's heads: how many there are, and for how many a GPU has room.
+struct HeadWidth {
+  int64_t columns = 0, most_on_gpu = 0;
+};
+
 // The consequences for a layer of the shapes of its bottoms.
 struct LayerShape {
   std::vector<Dims> tops;  // of those that carry data
@@ -170,6 +175,7 @@ struct LayerShape {
   std::optional<std::vector<size_t>> packs_with = {};
   bool zero_padding = false;  // of such a layer: padding of its top is 0, whoever reads it
   int64_t last_rows = 0;      // of bottom 0 it reads the last ones alone; 0: all
+  HeadWidth heads = {};
 };
 
 struct LayerParameter {

@@ -33,6 +33,9 @@ struct AttentionInputs {
 template <typename T>
 using AttentionInputsOf = AttentionInputs<std::type_identity_t<T>>;
 
+// The widest heads of which a block of a GPU with 163 KiB of shared memory has room for some rows.
+inline constexpr int64_t kWidestAttentionHead = 512;
+
 // Numbers that forward leaves for backward of each row in each head: the largest score that it
 // sees, and 1 over the sum of exponentials of what scores are less than it; 0 and 0 of none.
 inline constexpr int64_t kAttentionStatistics = 2;

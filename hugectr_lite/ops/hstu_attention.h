@@ -21,6 +21,9 @@
 
 namespace hlite::ops {
 
+// The widest heads, of queries or of values, that every GPU has room for.
+inline constexpr int64_t kWidestHstuHead = 256;
+
 // Which rows see which.
 struct HstuMask {
   bool causal = true;      // j <= i

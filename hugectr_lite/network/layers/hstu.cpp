@@ -33,9 +33,10 @@ class HstuLayer final : public Layer {
     if (auto param = s.object("hstu_param", "Its parameters.", kRequired)) {
       param->integer("num_heads", &heads_, {.min = 1, .max = 1024}, "Heads H.", kRequired);
       param->integer("attention_dim", &a_, {.min = 1, .max = 1024},
-                     "Numbers of a query and of a key in each head.", kRequired);
-      param->integer("hidden_dim", &c_, {.min = 1, .max = 1024}, "Numbers of a value in each head.",
+                     "Numbers of a query and of a key in each head; on a GPU at most 256.",
                      kRequired);
+      param->integer("hidden_dim", &c_, {.min = 1, .max = 1024},
+                     "Numbers of a value in each head; on a GPU at most 256.", kRequired);
       param->boolean("causal", &mask_.causal, "Whether rows see none after them.");
       param->number("eps", &epsilon_, {.min = 1e-12, .max = 1},
                     "Added to the variances of both normalizations.");
@@ -86,6 +87,7 @@ class HstuLayer final : public Layer {
     add({"uvqk_bias", {uvqk}, {InitializerType::kZero, 0, uvqk}});
     for (const ParameterSpec& parameter : norm("output", hidden)) add(parameter);
     add({"output_weight", {3 * hidden, d}, {InitializerType::kXavierUniform, 3 * hidden, d}});
+    shape.heads = {std::max(a_, c_), ops::kWidestHstuHead};
     return shape;
   }
 

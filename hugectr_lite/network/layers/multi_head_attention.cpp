@@ -14,7 +14,8 @@ class MultiHeadAttentionLayer final : public Layer {
     s.about(
         "softmax(Q K^T / sqrt(h / heads)) V in each head: Q [B,f,h], K and V [B,t,h] -> [B,f,h]. A "
         "fourth bottom [B,1,f,t] is a mask: which keys a row sees; one that sees none becomes 0.");
-    s.integer("num_attention_heads", &heads_, {.min = 1}, "Heads, which share the h columns.");
+    s.integer("num_attention_heads", &heads_, {.min = 1},
+              "Heads, which share the h columns; on a GPU at most 512 columns each.");
     bool transpose_b = false;
     s.boolean("transpose_b", &transpose_b, "No effect.");
     if (bottoms().size() != 4) expect_bottoms(s, 3);
@@ -41,6 +42,7 @@ class MultiHeadAttentionLayer final : public Layer {
                         .kept = {2 * ops::kAttentionStatistics * heads_ * f},  // of 16 bits or more
                         .summary = fmt::format("{} head{} of {}{}", heads_, heads_ == 1 ? "" : "s",
                                                h / heads_, dims.size() == 4 ? ", masked" : "")};
+    shape.heads = {h / heads_, ops::kWidestAttentionHead};
     if (dims.size() == 4) shape.masked = {.mask = 3, .by_columns = {1, 2}, .by_rows = {0}};
     shape.packs_with = {0};
     shape.takes_packed = {1, 2};

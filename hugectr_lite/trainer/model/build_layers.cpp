@@ -173,6 +173,16 @@ void check_labels(const config::TrainConfig& config, const network::Network& net
              fmt::format("\"monitor\": \"{}\"", watch->monitor));
 }
 
+// Heads must be as wide as a GPU has room for.
+void check_heads(const network::Network& network) {
+  for (const auto& entry : network.layers())
+    if (const network::HeadWidth& heads = entry.shape.heads; heads.columns > heads.most_on_gpu)
+      config::fail_at(entry.layer->node(),
+                      fmt::format("expected heads of at most {} columns in \"{}\" on a GPU, found "
+                                  "{}; run with --device cpu",
+                                  heads.most_on_gpu, entry.layer->name(), heads.columns));
+}
+
 // What a history's tensors know it by; one that names no lengths is one all the same.
 std::string lengths_name(const config::TrainConfig& config, size_t input) {
   const config::SparseInputConfig& sparse = config.data.sparse[input];
@@ -301,6 +311,7 @@ ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& se
   config::Problems problems;
   ModelLayers built = parse_layers(config, setup.place.type, problems);
   problems.raise();
+  if (on_gpus(setup)) check_heads(*built.network);
   const auto memory = share_memory(config, setup, built.embeddings);
   for (size_t i = 0; i < built.embeddings.size(); ++i)
     shard_layer(*built.embeddings[i], i, setup, memory[i]);

@@ -5,6 +5,7 @@
 #include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/network/layer_registry.h"
 #include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/model/resources.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 
@@ -33,6 +34,32 @@ TEST_CASE(
   });
   test::check_contains(text, {"96.0 GB needed", "1.1 GB free", "94.9 GB missing",
                               "emb.table_7 (5 rows, 95.0 GB)", "--device cpu"});
+}
+
+TEST_CASE("heads that a GPU has no room for are refused when a model is built for one") {
+  using Changes = std::vector<std::string>;
+  const auto build = [](const Changes& changes, const cuda::Backend* gpu) {
+    const auto config =
+        config::load_train_config(std::string(HLITE_FUZZ_CONFIGS) + "/every_layer.json", changes);
+    const Model model(*config, 1, 1, {}, gpu);
+  };
+  const auto refused = [&](const Changes& changes, std::initializer_list<std::string_view> words) {
+    test::check_contains(test::message_of<ConfigError>([&] { build(changes, &absent_gpu()); }),
+                         words);
+    build(changes, nullptr);
+  };
+  const auto wide = [](int64_t width) {  // two of these a position, for two heads
+    return fmt::format("layers.goods.sparse_embedding_hparam.embedding_vec_size={}", width);
+  };
+  refused({wide(513)}, {"every_layer.json:120: layers[", "at most 512 columns in \"heads\"",
+                        "found 513", "--device cpu"});
+  build({wide(512)}, &absent_gpu());
+  for (const char* key : {"attention_dim", "hidden_dim"}) {
+    const std::string of = fmt::format("layers.hstu.hstu_param.{}=", key);
+    refused({of + "257"}, {"every_layer.json:125: layers[", "at most 256 columns in \"hstu\"",
+                           "found 257", "--device cpu"});
+    build({of + "256"}, &absent_gpu());
+  }
 }
 
 // What config_fuzz begins with: it would not find the way into a layer by itself.
