@@ -2,6 +2,7 @@
 """hl.models.din, dien and bst: layers that fit together, sizes that histories.json says."""
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 
@@ -120,6 +121,21 @@ class HistoryModelsTest(unittest.TestCase):
         self.assertEqual(config["layers"][0]["check"], "Sum")
         self.assertEqual((config["solver"]["batchsize"], config["solver"]["num_epochs"]), (4096, 2))
         self.assertNotIn("early_stop", config["solver"])
+
+    @unittest.skipUnless("HLITE_CRITEO_SYNTH" in os.environ, "no criteo_synth")
+    def test_they_learn_what_a_planted_history_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = os.path.join(folder, "s")
+            subprocess.run([os.environ["HLITE_CRITEO_SYNTH"], "--history", "5", "--train", "100000", "--test", "20000",
+                            "--cards", "20,40,5", "--out", prefix], check=True, capture_output=True)
+            with open(prefix + ".histories.json", encoding="utf-8") as file:
+                best = json.load(file)["val"]
+            for build in (hl.models.din, hl.models.bst):
+                trainer = hl.Trainer(build(prefix + ".histories.json"), set={"solver.num_epochs": 3, "solver.threads": 1})
+                auc = max(event["auc"] for event in trainer.train() if event["event"] == "eval")
+                with self.subTest(build.__name__):
+                    self.assertGreater(auc, best["bayes_auc"] - 0.02)   # without the history: 0.12 below
+                    self.assertLess(auc, best["bayes_auc"] + 0.001)    # nothing knows more
 
 
 if __name__ == "__main__":
