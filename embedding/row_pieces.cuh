@@ -43,6 +43,24 @@ __device__ inline void store_passing(T* to, const Pack<T, kPiece>& piece) {
 #endif
 }
 
+// Stores a piece to global memory in one access, of which nvcc now and then makes one a float.
+template <int kPiece, typename T>
+__device__ inline void store_whole(T* to, const Pack<T, kPiece>& piece) {
+#if defined(__CUDA_ARCH__)
+  using Bits = PieceBits<sizeof(T) * kPiece>;
+  __stwb(reinterpret_cast<Bits*>(to), *reinterpret_cast<const Bits*>(&piece));
+#else
+  store_pack(to, piece);
+#endif
+}
+
+// Asks for the line of an address, of global memory, into the L2 cache.
+__device__ inline void prefetch_l2([[maybe_unused]] const void* at) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+#endif
+}
+
 template <typename T, int kPiece>
 __device__ inline Pack<float, kPiece> floats_of(const Pack<T, kPiece>& from) {
   Pack<float, kPiece> to;

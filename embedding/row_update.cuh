@@ -61,7 +61,7 @@ __device__ inline void store_row_piece(float* to, const Pack<float, kPiece>& pie
   if constexpr (kPassing)
     store_passing(to, piece);
   else
-    store_pack(to, piece);
+    store_whole(to, piece);
 }
 
 // A piece of a row and of the states that the rule keeps of each weight, and the row's own state,
@@ -78,6 +78,16 @@ class RowPieces {
     if constexpr (has(1)) state1_ = load_row_piece<kPiece, kPassing>(table.state1 + at);
     if constexpr (kRowWise)
       if (lanes.first()) of_row_ = states_of_rows(table)[row];
+  }
+  // Asks for what load() will read into the L2 cache.
+  __device__ static void prefetch(const TableRows& table, int64_t row, int64_t column,
+                                  const RowLanes& lanes) {
+    const int64_t at = row * table.width + column;
+    if (kWeights && (kStates > 0 || !table.from_zero)) prefetch_l2(table.w + at);
+    if constexpr (has(0)) prefetch_l2(table.state0 + at);
+    if constexpr (has(1)) prefetch_l2(table.state1 + at);
+    if constexpr (kRowWise)
+      if (lanes.first()) prefetch_l2(states_of_rows(table) + row);
   }
   __device__ void update(const optimizer::StepScalars& scalars, const Pack<float, kPiece>& g,
                          int64_t width, const RowLanes& lanes) {

@@ -5,6 +5,15 @@
 // among the four, are on their way at once (at V = 128 and 16-bit gradients 1 to 3 KiB a warp). All
 // lanes of a tile take the same branches. Sums run in one thread: by pair, in the list's order.
 //
+// Rows of a multiple of 128 columns, 16 bytes aligned, are walked through by whole warps, with the
+// same sums in the same order, but with gradients further ahead. A random row of memory takes about
+// a microsecond to come; 4.1 TB/s are 30 bytes a nanosecond and multiprocessor, so 30 KiB must be
+// on their way at any time, which four gradients of 256 bytes in each of 24 warps are only while
+// none of these waits for its table rows. So a warp's list lies in shared memory beside a ring of
+// gradients (cp.async, 16 bytes a lane: two gradients of 16 bits an instruction), of which 12 (of
+// float 8) are ahead of the four that are added: 72 KiB and more a multiprocessor. Rows that end
+// among them are asked for into the L2 cache at the same time.
+//
 // Of a tile's segments only the first can come from the tile before and only the last go on in the
 // next one; what they have here goes to entries 2 * tile and 2 * tile + 1 of the carried list. A
 // segment that fills the tile has both of its entries: they must be side by side. So must the
@@ -17,6 +26,8 @@
 // With 1.70 M lookups at V = 128 the 53,248 carried entries are 104 blocks, and their 208 one: two
 // launches with 8 and 4 steps of device memory, and 5 each of shared memory. Where tiles begin
 // depends on the number of entries and the width alone, so that every sum keeps one order.
+#include <cuda_pipeline_primitives.h>
+
 #include <algorithm>
 
 #include "embedding/segment_update.cuh"
@@ -62,12 +73,11 @@ struct Tile {
   int32_t begin, end;
   uint32_t from_left, to_right;
 };
-template <typename T>
-__device__ inline Tile tile_of(const LaneList<T>& list, int32_t index, int32_t pairs) {
+__device__ inline Tile tile_of(const uint32_t* rows, int32_t count, uint32_t before, uint32_t after,
+                               int32_t index, int32_t pairs) {
   const int32_t begin = index * pairs;
-  const int32_t end = pairs < list.count - begin ? begin + pairs : list.count;
-  return {begin, end, begin > 0 ? list.rows[begin - 1] : list.before,
-          end < list.count ? list.rows[end] : list.after};
+  const int32_t end = pairs < count - begin ? begin + pairs : count;
+  return {begin, end, begin > 0 ? rows[begin - 1] : before, end < count ? rows[end] : after};
 }
 
 // The pairs at `at`; those from `end` on are passed over.
@@ -101,12 +111,13 @@ __device__ inline Pack<T, kPiece> load_gradient(const T* from) {
 }
 
 // Writes whose sums a tile's two carried entries are, from `entry` on: those of the segment that
-// comes from the tile before, and of the one that goes on in the next.
-template <typename T>
-__device__ inline void name_carried(const LaneList<T>& list, const Tile& tile, uint32_t no_row,
-                                    int32_t entry, const LaneCarried& carried) {
-  const bool left = tile.from_left != no_row && list.rows[tile.begin] == tile.from_left;
-  const bool right = tile.to_right != no_row && list.rows[tile.end - 1] == tile.to_right;
+// comes from the tile before, and of the one that goes on in the next. `first` and `last` are the
+// rows of the tile's outermost pairs.
+template <typename Carried>
+__device__ inline void name_carried(uint32_t first, uint32_t last, const Tile& tile,
+                                    uint32_t no_row, int32_t entry, const Carried& carried) {
+  const bool left = tile.from_left != no_row && first == tile.from_left;
+  const bool right = tile.to_right != no_row && last == tile.to_right;
   carried.rows[entry] = left ? tile.from_left : no_row;
   carried.sources[entry] = static_cast<uint32_t>(entry);
   carried.rows[entry + 1] = right ? tile.to_right : no_row;
@@ -121,7 +132,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
                             const TableRows& table, int64_t column, int lanes,
                             const DeviceStep& step, const LaneCarried& carried) {
   const RowLanes of_row = RowLanes::at(lanes, kPiece, column, table.width);
-  const Tile tile = tile_of(list, index, pairs_of_tile);
+  const Tile tile = tile_of(list.rows, list.count, list.before, list.after, index, pairs_of_tile);
   const uint32_t no_row = table.no_row;
   Pack<float, kPiece> sum{};
   FourPairs next = load_pairs(list, tile.begin, tile.end, no_row);
@@ -166,7 +177,9 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
     }
   }
 
-  if (carried.rows) name_carried(list, tile, no_row, carried.first + 2 * index, carried);
+  if (carried.rows)
+    name_carried(list.rows[tile.begin], list.rows[tile.end - 1], tile, no_row,
+                 carried.first + 2 * index, carried);
 }
 
 // Blocks of a multiprocessor: loads on their way count more here than registers.
@@ -192,6 +205,127 @@ __global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ?
   walk<kRule, kPart, kPiece, true>(
       mine, static_cast<int32_t>(tile), kTilePairs, table, column, lanes, step,
       {writes ? carried.rows : nullptr, carried.sources, carried.sums, table.width, column});
+}
+
+// What a warp has in shared memory: the pairs of its tile, and a ring of steps of gradients.
+template <typename T>
+struct WarpTile {
+  static constexpr int kPiece = 4;
+  static constexpr int kColumns = kWarp * kPiece;        // of a slice
+  static constexpr int kSteps = sizeof(T) == 2 ? 4 : 3;  // of the ring; one of them is being added
+  static constexpr int kChunk = 16 / sizeof(T);          // elements that a lane copies at once
+  static constexpr int kCopied = kWarp * kChunk / kColumns;  // gradients that a warp copies at once
+  alignas(16) T gradients[kSteps][kStep][kColumns];
+  alignas(16) float scales[kTilePairs];
+  uint32_t sources[kTilePairs];
+  uint32_t rows[kTilePairs + 1];  // no_row from the tile's end on
+};
+
+// The same as update_segments_kernel() with 32 lanes a tile.
+template <optimizer::OptimizerType kRule, RowPart kPart, typename T>
+__global__ void __launch_bounds__(kThreads, 4 - optimizer::state_count(kRule))
+    update_by_warps_kernel(SortedList<T> list, TableRows table, StepSource step_source,
+                           CarriedList carried, unsigned first_slice) {
+  using Shared = WarpTile<T>;
+  constexpr int kPiece = Shared::kPiece;
+  const DeviceStep step = load_step(step_source);
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const auto index = static_cast<int32_t>(blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp);
+  if (step.skips || int64_t{index} * kTilePairs >= list.count) return;
+  const int64_t slice = int64_t{first_slice + blockIdx.y} * Shared::kColumns;
+  const int64_t column = slice + lane * kPiece;
+  const RowLanes of_row = RowLanes::at(kWarp, kPiece, column, table.width);
+  const uint32_t no_row = table.no_row;
+  const Tile tile = tile_of(list.rows, static_cast<int32_t>(list.count), no_row, no_row, index,
+                            static_cast<int32_t>(kTilePairs));
+  Shared& mine = dynamic_shared<Shared>()[threadIdx.x / kWarp];
+
+  // Two pairs a lane.
+  constexpr int kOwn = kTilePairs / kWarp;
+  uint32_t row_of[kOwn];
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    const int p = i * kWarp + lane;
+    const bool known = p < tile.end - tile.begin;
+    row_of[i] = known ? list.rows[tile.begin + p] : no_row;
+    const uint32_t source = known ? list.sources[tile.begin + p] : 0;
+    mine.rows[p] = row_of[i];
+    mine.sources[p] = source;
+    if (list.scale && row_of[i] != no_row)
+      __pipeline_memcpy_async(&mine.scales[p], list.scale + source, sizeof(float));
+  }
+  if (lane == 0) mine.rows[kTilePairs] = no_row;
+  __syncwarp();
+  // Bit p: a segment ends at the tile's p-th pair; and lies wholly in this tile.
+  uint64_t ends = 0, applies = 0;
+#pragma unroll
+  for (int i = 0; i < kOwn; ++i) {
+    const uint32_t r = row_of[i];
+    const bool last = r != no_row && r != mine.rows[i * kWarp + lane + 1];
+    const bool whole = last && r != tile.from_left && r != tile.to_right;
+    ends |= uint64_t{__ballot_sync(0xffffffffu, last)} << (i * kWarp);
+    applies |= uint64_t{__ballot_sync(0xffffffffu, whole)} << (i * kWarp);
+  }
+
+  const int size = tile.end - tile.begin;
+  const auto bit = [](uint64_t bits, int p) { return (bits >> p & 1) != 0; };
+  // Starts to copy the gradients of the step at pair `at`, if there is one.
+  const auto fetch = [&](int at) {
+    if (at < size) {
+      const int of = lane * Shared::kChunk / Shared::kColumns;
+      const int part = lane * Shared::kChunk % Shared::kColumns;
+#pragma unroll
+      for (int u = of; u - of < kStep; u += Shared::kCopied) {
+        T* const to = &mine.gradients[at / kStep % Shared::kSteps][u][part];
+        if (mine.rows[at + u] != no_row)
+          __pipeline_memcpy_async(
+              to, list.gradients + mine.sources[at + u] * table.width + slice + part, 16);
+        else
+          store_pack(to, Pack<T, Shared::kChunk>{});
+      }
+#pragma unroll
+      for (int u = 0; u < kStep; ++u)
+        if (bit(applies, at + u))
+          RowPieces<kRule, kPiece, kPart>::prefetch(table, mine.rows[at + u], column, of_row);
+    }
+    __pipeline_commit();
+  };
+#pragma unroll
+  for (int s = 0; s + 1 < Shared::kSteps; ++s) fetch(s * kStep);
+
+  Pack<float, kPiece> sum{};
+  for (int at = 0; at < size; at += kStep) {
+    RowPieces<kRule, kPiece, kPart> row[kStep];
+#pragma unroll
+    for (int u = 0; u < kStep; ++u)
+      if (bit(applies, at + u)) row[u].load(table, mine.rows[at + u], column, of_row);
+    __pipeline_wait_prior(Shared::kSteps - 2);
+    __syncwarp();  // the step is there, and the one before has been read by all
+    fetch(at + (Shared::kSteps - 1) * kStep);
+    Pack<float, kStep> scale{{1, 1, 1, 1}};
+    if (list.scale) scale = load_pack<kStep>(&mine.scales[at]);
+#pragma unroll
+    for (int u = 0; u < kStep; ++u) {
+      const Pack<float, kPiece> term = floats_of(
+          load_pack<kPiece>(&mine.gradients[at / kStep % Shared::kSteps][u][lane * kPiece]));
+      const float by = mine.rows[at + u] != no_row ? scale.value[u] : 1.0f;
+#pragma unroll
+      for (int j = 0; j < kPiece; ++j) sum.value[j] += term.value[j] * by;
+      if (!bit(ends, at + u)) continue;
+      const uint32_t r = mine.rows[at + u];
+      if (bit(applies, at + u)) {
+        row[u].update(step.scalars, scaled(sum, step.gradient_scale), table.width, of_row);
+        row[u].store(table, r, column, of_row);
+      } else {
+        const int64_t entry = 2 * int64_t{index} + (r == tile.from_left ? 0 : 1);
+        store_whole(carried.sums + entry * table.width + column, sum);
+      }
+      sum = Pack<float, kPiece>{};
+    }
+  }
+  __pipeline_wait_prior(0);
+  if (column == 0 && list.count > kTilePairs)
+    name_carried(mine.rows[0], mine.rows[size - 1], tile, no_row, 2 * index, carried);
 }
 
 // The values that the groups of a block carry. Pieces of kPiece floats: an entry has one for each
@@ -282,7 +416,18 @@ void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const S
   const int lanes = lanes_for(table.width, piece);
   const dim3 tiles = grid_for(tiles_of(list.count) * lanes, kThreads, kMaxGridX);
   const dim3 columns = grid_for(table.width, int64_t{lanes} * piece, kMaxGridYZ);
+  const bool by_warps = piece == WarpTile<T>::kPiece && table.width % WarpTile<T>::kColumns == 0 &&
+                        starts_pack<WarpTile<T>::kChunk>(list.gradients);
   optimizer::with_rule_type(rule, [&]<optimizer::OptimizerType kRule>() {
+    if (by_warps)
+      return in_parts<kRule>(columns.x, [&]<RowPart kPart>(unsigned first_slice, unsigned slices) {
+        launch({.name = "update_segments",
+                .grid = dim3(tiles.x, slices),
+                .block = kThreads,
+                .shared_bytes = kThreads / kWarp * sizeof(WarpTile<T>),
+                .stream = stream},
+               update_by_warps_kernel<kRule, kPart, T>, list, table, step, carried, first_slice);
+      });
     with_piece(piece, [&]<int kPiece>() {
       in_parts<kRule>(columns.x, [&]<RowPart kPart>(unsigned first_slice, unsigned slices) {
         launch({.name = "update_segments",
