@@ -214,11 +214,11 @@ struct LayerIo {
   // The buffer where an inner product records which outputs its ReLU let pass, for backward to read
   // instead of the outputs. kNoBuffer: it reads the outputs.
   BufferId relu_mask = kNoBuffer;
-  // No step reads gradients of weights before the update: they can have a lane of their own.
+  // No step reads gradients of weights, or biases, before the update: they can have their own lane.
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
-  // Backward fusion. `below` is set when bottom 0 comes straight from an inner product that no
-  // other layer reads: this layer's data gradient then also applies that layer's ReLU and sums its
-  // bias gradient. That layer finds its own gradient finished: `dz_ready`.
+  // `below` is set when bottom 0 comes straight from an inner product that no other layer reads: this
+  // layer's data gradient then also applies that layer's ReLU and, where both share a lane, sums its
+  // bias gradient. That layer finds its own gradient masked: `dz_ready`.
   struct Below {
     BufferId bias_grad = kNoBuffer;
     bool relu = false;

@@ -213,7 +213,8 @@ void Network::fuse_backward() {
     LayerEntry& below = layers_[static_cast<size_t>(x.producer)];
     if (!below.layer->traits().is_inner_product) continue;
     const auto& params = below.io.params;  // weight, and bias where it has one
-    e.io.below = {params.size() > 1 ? params[1].grad : kNoBuffer, below.layer->traits().has_relu,
+    const bool sums = params.size() > 1 && setup_.weight_gradient_lane == plan::Lane::kCompute;
+    e.io.below = {sums ? params[1].grad : kNoBuffer, below.layer->traits().has_relu,
                   below.io.relu_mask};
     below.io.dz_ready = true;
   }

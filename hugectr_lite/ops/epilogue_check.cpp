@@ -42,12 +42,16 @@ ExpectedOutput wanted(const EpilogueSample& s, int64_t row, int64_t column) {
 std::string difference_of_sums(const EpilogueSample& expected, const FusedSample& got,
                                const ProductRounding& rounding) {
   double mean_square = 0;
+  const std::vector<float>& terms = expected.terms;
+  const int64_t columns = terms.empty() ? expected.columns : std::ssize(terms) / expected.rows;
   for (int64_t row = 0; row < expected.rows; ++row) {
     double sum = 0;
-    for (int64_t column = 0; column < expected.columns; ++column)
-      if (const double value = wanted(expected, row, column).value; std::isfinite(value))
-        sum += value * value;
-    mean_square = std::max(mean_square, sum / static_cast<double>(expected.columns));
+    for (int64_t column = 0; column < columns; ++column) {
+      const double value = terms.empty() ? wanted(expected, row, column).value
+                                         : terms[static_cast<size_t>(column * expected.rows + row)];
+      if (std::isfinite(value)) sum += value * value;
+    }
+    mean_square = std::max(mean_square, sum / static_cast<double>(columns));
   }
   const auto batch = static_cast<double>(rounding.batch);
   const double allowed = 8 * (rounding.unit + rounding.factor) * std::sqrt(batch * mean_square) +

@@ -15,7 +15,7 @@ struct ProductRounding {
   double smallest = 0;  // its smallest positive number
   double factor = 0;    // what factors are rounded by on their way in (TF32: 2^-11), else 0
   int64_t k = 1;        // terms of each sum
-  int64_t batch = 1;    // columns of the whole product, over which bias gradients are summed
+  int64_t batch = 1;    // terms of a bias gradient's sum: columns of the whole product
 };
 
 // Some columns of a plain product [rows, columns] in float, a column after the other, and what its
@@ -28,6 +28,7 @@ struct EpilogueSample {
   bool relu = false;          // then what is positive stays
   std::vector<uint8_t> gate;  // or, where not empty, what its bits let pass
   std::vector<float> sums;    // [rows]: sums over the whole batch, which a kernel made; or empty
+  std::vector<float> terms;   // some columns [rows] of what is summed; empty: of the results
 };
 
 // The same columns of the product with epilogue.
@@ -47,8 +48,8 @@ bool is_conclusive(const EpilogueSample& sample);
 //           at least: a sum of products that is rounded to 16 bits before the bias is added, as by
 //           cuBLASLt's products that are cut along k, is farther off where the two cancel
 //   masks   any bit, where product + bias is no farther from 0 than that
-//   sums    8 (unit + factor) sqrt(batch) r, r a row's largest root mean square, and
-//           (4 unit + batch 2^-24) of the largest sum
+//   sums    8 (unit + factor) sqrt(batch) r, r a row's largest root mean square (of results or
+//           terms), and (4 unit + batch 2^-24) of the largest sum
 //
 // Where the product is not finite nothing is compared.
 std::string difference(const EpilogueSample& expected, const FusedSample& got,

@@ -316,15 +316,21 @@ void fully_connected_add_backward_data(const Exec& exec, MatrixOf<const T> dz, M
 
 template <typename T>
 void fully_connected_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dz,
-                                      Matrix<float> dw) {
+                                      Matrix<float> dw, Vector<float> dbias) {
   HLITE_CHECK(x.dim(0) == dz.dim(0) && dw.dim(0) == x.dim(1) && dw.dim(1) == dz.dim(1),
               "x {}, dz {}, dw {}", x.shape(), dz.shape(), dw.shape());
+  HLITE_CHECK(!dbias.data() || dbias.dim(0) == dz.dim(1), "dbias {}, dz {}", dbias.shape(),
+              dz.shape());
   if (multiplies_on_gpu(exec, "fully_connected_backward_weights"))
-    return kernels::fully_connected_backward_weights<T>(exec, x, dz, dw);
-  if constexpr (kOnCpu<T>)
+    return kernels::fully_connected_backward_weights<T>(exec, x, dz, dw, dbias);
+  if constexpr (kOnCpu<T>) {
     backward_weights_on_cpu<T>(exec, x, dz, dw);
-  else
+    if (dbias.data())
+      bias_relu_backward_on_cpu<T>(exec, {}, {const_cast<T*>(dz.data()), dz.dim(0), dz.dim(1)},
+                                   dbias);  // reads dz only
+  } else {
     needs_gpu("fully_connected_backward_weights");
+  }
 }
 
 template <typename T>

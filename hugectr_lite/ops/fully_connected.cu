@@ -118,6 +118,24 @@ struct MaskedGradient {
   }
 };
 
+// A matrix that is only summed.
+template <typename T>
+struct Elements {
+  const T* data;  // [rows, columns]
+  int64_t columns;
+
+  template <int W>
+  using Item = Pack<T, W>;
+  template <int W>
+  HLITE_HD Item<W> load(int64_t row, int64_t column) const {
+    return load_pack<W>(data + row * columns + column);
+  }
+  template <int W>
+  HLITE_HD void finish(const Item<W>& item, int64_t, int64_t, float* sums) const {
+    for (int i = 0; i < W; ++i) sums[i] += to_float(item.value[i]);
+  }
+};
+
 template <typename T>
 ReluGate<T> gate_of(Matrix<const T> y, Matrix<const uint8_t> mask, int64_t columns) {
   return {mask.data() ? nullptr : y.data(), mask.data(), columns, mask.dim(1)};
@@ -240,24 +258,35 @@ void fully_connected_add_backward_data(Matmul& matmul, cudaStream_t stream, Matr
 
 template <typename T>
 void fully_connected_backward_weights(Matmul& matmul, cudaStream_t stream, Matrix<const T> x,
-                                      Matrix<const T> dz, Matrix<float> dw) {
+                                      Matrix<const T> dz, Matrix<float> dw, Vector<float> dbias) {
   constexpr const char* kName = "fully_connected_backward_weights";
   const int64_t batch = x.dim(0), in = x.dim(1), out = dz.dim(1);
-  if (in == 0 || out == 0) return;
-  if (out == 1)
-    return one_output_backward_weights(stream, x, dz.data(), dw.data(), scratch_of(matmul));
-  if (batch == 0) return zero(dw, stream);
-  run(matmul,
-      {.turn_b = true,
-       .m = out,
-       .n = in,
-       .k = batch,
-       .factors = kDataType<T>,
-       .result = CUDA_R_32F,
-       .a = dz.data(),
-       .b = x.data(),
-       .d = dw.data()},
-      kName, stream);
+  const auto sum = [&](const MatmulProblem&) {
+    if (dbias.data())
+      sum_columns<T>(kName, stream, Elements<T>{dz.data(), out}, batch, out,
+                     is_packable<T>(out, dz.data()), dbias.data(), scratch_of(matmul));
+  };
+  if (in == 0 || out <= 1 || batch == 0) {
+    if (batch == 0)
+      zero(dw, stream);
+    else if (out == 1 && in > 0)
+      one_output_backward_weights(stream, x, dz.data(), dw.data(), scratch_of(matmul));
+    return sum({});
+  }
+  const MatmulProblem problem = {
+      .turn_b = true,
+      .m = out,
+      .n = in,
+      .k = batch,
+      .factors = kDataType<T>,
+      .result = CUDA_R_32F,
+      .epilogue = dbias.data() ? CUBLASLT_EPILOGUE_BGRADA : CUBLASLT_EPILOGUE_DEFAULT,
+      .a = dz.data(),
+      .b = x.data(),
+      .d = dw.data(),
+      .sums = dbias.data()};
+  const EpilogueKernels kernels(sum);
+  run(matmul, problem, kName, stream, dbias.data() ? &kernels : nullptr);
 }
 
 template <typename T>

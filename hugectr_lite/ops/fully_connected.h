@@ -7,8 +7,10 @@
 //   backward, bias     db = column sums of dz
 //
 // A chain of layers runs backward as: bias_relu_backward for the last one, then for each layer
-// backward_weights and backward_data, the latter turning dx into the dz of the layer below and
-// summing its bias gradient on the way (cuBLASLt calls that epilogue DRELU_BGRAD).
+// backward_weights and backward_data, the latter turning dx into the dz of the layer below. On the
+// CPU it also sums that layer's bias gradient on the way. On a GPU that is the work of
+// backward_weights, which reads dz anyway: cuBLASLt then masks element by element (DRELU), and sums
+// a factor while it multiplies (BGRADA), where DRELU_BGRAD is as slow as a pass of its own.
 //
 // Sums over the batch run over fixed blocks of rows combined in row order: their bits depend on
 // shapes and, on the CPU, thread count only.
@@ -73,10 +75,11 @@ template <typename T = float>
 void fully_connected_add_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
                                        MatrixOf<T> dx);
 
-// dw [in,out] = x^T dz, overwritten; x [B,in], dz [B,out]. B = 0 gives zeros.
+// dw [in,out] = x^T dz, overwritten; x [B,in], dz [B,out]. B = 0 gives zeros. dbias [out] = column
+// sums of dz, overwritten (null data: none).
 template <typename T = float>
 void fully_connected_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dz,
-                                      Matrix<float> dw);
+                                      Matrix<float> dw, Vector<float> dbias = {});
 
 // Turns dy [B,out] into dz in place: zeroed where y <= 0 (y with null data: no ReLU, dy stays).
 // dbias [out] = column sums of dz, overwritten (null data: none). mask as in LayerBelow.

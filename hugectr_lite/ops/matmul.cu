@@ -19,7 +19,7 @@ constexpr int64_t kMaskBits = 128;
 
 bool has(cublasLtEpilogue_t epilogue, int part) { return (epilogue & part) != 0; }
 bool has_bias(cublasLtEpilogue_t e) { return has(e, CUBLASLT_EPILOGUE_BIAS); }
-bool has_sums(cublasLtEpilogue_t e) { return has(e, 16 /* BGRAD */); }
+bool has_sums(cublasLtEpilogue_t e) { return has(e, 16 /* BGRAD */ | CUBLASLT_EPILOGUE_BGRADA); }
 bool has_mask(cublasLtEpilogue_t e) { return has(e, 128 /* AUX */); }
 
 bool is_aligned(const void* pointer) {
@@ -149,15 +149,16 @@ MatmulProblem Matmul::without_epilogue(MatmulProblem problem) {
 
 Matmul::ProductPlan Matmul::describe(const MatmulProblem& p) const {
   const CublasLt& lt = cublaslt();
-  const auto layout = [&](cudaDataType_t type, int64_t rows, int64_t columns) {
+  const auto layout = [&](cudaDataType_t type, int64_t rows, int64_t columns, int64_t stride = 0) {
     cublasLtMatrixLayout_t made = nullptr;
     HLITE_CUBLASLT(lt.layout_create(&made, type, static_cast<uint64_t>(rows),
-                                    static_cast<uint64_t>(columns), rows));
+                                    static_cast<uint64_t>(columns), stride ? stride : rows));
     return Layout(made);
   };
   ProductPlan plan;
   plan.a = p.turn_a ? layout(p.factors, p.k, p.m) : layout(p.factors, p.m, p.k);
-  plan.b = p.turn_b ? layout(p.factors, p.n, p.k) : layout(p.factors, p.k, p.n);
+  plan.b =
+      p.turn_b ? layout(p.factors, p.n, p.k, p.b_stride) : layout(p.factors, p.k, p.n, p.b_stride);
   plan.d = layout(p.result, p.m, p.n);
 
   cublasLtMatmulDesc_t desc = nullptr;

@@ -42,7 +42,8 @@ namespace hlite::ops::gpu {
 
 // d [m,n] = epilogue(op(a) [m,k] op(b) [k,n]), all column-major and packed, m, n, k >= 1; turn says
 // that the matrix lies transposed. d overlaps nothing else. accumulate: d += the product, which has
-// no epilogue. A product with an epilogue has turn_b = false.
+// no epilogue. A product with an epilogue other than BGRADA has turn_b = false, one with BGRADA
+// turn_a = false.
 struct MatmulProblem {
   bool turn_a = false, turn_b = false;
   int64_t m = 0, n = 0, k = 0;
@@ -52,9 +53,11 @@ struct MatmulProblem {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
   const void* bias = nullptr;  // by the epilogue: [m], of d's type
-  float* sums = nullptr;       // by the epilogue: [m], written: the bias gradient
+  // By the epilogue: [m], written: the bias gradient, sums of d's rows or, by BGRADA, of a's.
+  float* sums = nullptr;
   // By the epilogue: ReLU's mask, written or read; a column has m bits, padded to multiples of 128.
   void* mask = nullptr;
+  int64_t b_stride = 0;  // of b, as it lies; 0: it is packed
 };
 
 // The kernels that do an epilogue's work: turn the plain product in problem.d into what

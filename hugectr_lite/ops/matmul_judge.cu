@@ -57,6 +57,7 @@ Matmul::Judge::Judge(const Matmul& matmul, const Search& search)
   if (problem_.bias) make_bias();
   if (problem_.mask && !expected_.relu) expected_.gate = sampled_mask();
   if (!problem_.sums) return;
+  if (sums_a()) expected_.terms = sampled_terms();
   matmul_.multiply_plainly(*search.plain, problem_, *search.kernels, stream_);
   expected_.sums = sums();
 }
@@ -65,8 +66,10 @@ std::vector<Matmul::Judge::JudgedRange> Matmul::Judge::sample_of(int64_t columns
   const int64_t count = std::clamp<int64_t>(kRangeElements / problem_.m, 1, kRangeColumns);
   if (columns <= kRanges * count) return {{0, std::min(columns, kRanges * count)}};
   std::vector<JudgedRange> ranges;
+  // Columns of a turned b begin where its rows may be loaded 16 bytes at a time.
+  const int64_t unit = problem_.turn_b && columns % 8 == 0 ? 8 : 1;
   for (int64_t i = 0; i < kRanges; ++i)
-    ranges.push_back({(columns - count) * i / (kRanges - 1), count});
+    ranges.push_back({(columns - count) * i / (kRanges - 1) / unit * unit, count});
   return ranges;
 }
 
@@ -103,8 +106,9 @@ std::vector<T> Matmul::Judge::copied(const T* data, int64_t n) const {
   return host;
 }
 
-std::vector<float> Matmul::Judge::floats(const void* data, int64_t first, int64_t n) const {
-  return with_type(problem_.result, [&]<typename T>() {
+std::vector<float> Matmul::Judge::floats(cudaDataType_t type, const void* data, int64_t first,
+                                         int64_t n) const {
+  return with_type(type, [&]<typename T>() {
     std::vector<float> wide;
     for (const T value : copied(static_cast<const T*>(data) + first, n))
       wide.push_back(to_float(value));
@@ -115,7 +119,20 @@ std::vector<float> Matmul::Judge::floats(const void* data, int64_t first, int64_
 std::vector<float> Matmul::Judge::sampled_values() const {
   std::vector<float> all;
   for (const JudgedRange& range : ranges_) {
-    const auto part = floats(problem_.d, range.begin * problem_.m, range.count * problem_.m);
+    const auto part =
+        floats(problem_.result, problem_.d, range.begin * problem_.m, range.count * problem_.m);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+bool Matmul::Judge::sums_a() const { return problem_.epilogue == CUBLASLT_EPILOGUE_BGRADA; }
+
+std::vector<float> Matmul::Judge::sampled_terms() const {
+  std::vector<float> all;
+  for (const JudgedRange& range : sample_of(problem_.k)) {
+    const auto part =
+        floats(problem_.factors, problem_.a, range.begin * problem_.m, range.count * problem_.m);
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -128,8 +145,10 @@ std::vector<float> Matmul::Judge::sampled_product() const {
     const DeviceBuffer<float> values(static_cast<size_t>(range.count * problem_.m), stream_);
     MatmulProblem part = without_epilogue(problem_);
     part.n = range.count;
-    part.b = static_cast<const char*>(problem_.b) +
-             range.begin * problem_.k * static_cast<int64_t>(size_of(problem_.factors));
+    part.b_stride = problem_.turn_b ? problem_.n : problem_.k;
+    part.b =
+        static_cast<const char*>(problem_.b) + range.begin * (problem_.turn_b ? 1 : problem_.k) *
+                                                   static_cast<int64_t>(size_of(problem_.factors));
     part.result = CUDA_R_32F;
     part.accumulate = false;
     part.d = values.data();
@@ -178,7 +197,7 @@ ProductRounding Matmul::Judge::rounding() const {
   r.smallest = problem_.result == CUDA_R_16F ? 0x1p-24 : 0x1p-126;
   if (matmul_.compute_type(problem_) == CUBLAS_COMPUTE_32F_FAST_TF32) r.factor = 0x1p-11;
   r.k = problem_.k;
-  r.batch = problem_.n;
+  r.batch = sums_a() ? problem_.k : problem_.n;
   return r;
 }
 

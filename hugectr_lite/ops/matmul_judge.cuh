@@ -35,8 +35,12 @@ class Matmul::Judge {
   // Copied from the device when it is done.
   template <typename T>
   [[nodiscard]] std::vector<T> copied(const T* data, int64_t n) const;
-  [[nodiscard]] std::vector<float> floats(const void* data, int64_t first, int64_t n) const;
+  [[nodiscard]] std::vector<float> floats(cudaDataType_t type, const void* data, int64_t first,
+                                          int64_t n) const;
   [[nodiscard]] std::vector<float> sampled_values() const;
+  // Whether the epilogue sums rows of a, not of d; and columns of a.
+  [[nodiscard]] bool sums_a() const;
+  [[nodiscard]] std::vector<float> sampled_terms() const;
   [[nodiscard]] std::vector<float> sampled_product() const;
   [[nodiscard]] std::vector<uint8_t> sampled_mask() const;
   [[nodiscard]] std::vector<float> sums() const;

@@ -112,6 +112,12 @@ TEST_CASE("sums may differ by the rounding of as many numbers as a batch has") {
   CHECK(c.difference().empty());
   c.got.sums[0] = static_cast<float>(10 + 1.01 * allowed);
   check_contains(c.difference(), {"the sum of row 0", "10 +-"});
+  // Of other terms than the results.
+  c.expected.terms.assign(2 * kSampledRows, 20);
+  c.got.sums[0] = static_cast<float>(10 + 0.99 * 8 * 0x1p-9 * 200);
+  CHECK(c.difference().empty());
+  c.got.sums[0] = static_cast<float>(10 + 1.01 * (8 * 0x1p-9 * 200 + 4 * 0x1p-9 * 20 + 1e-4));
+  check_contains(c.difference(), {"the sum of row 0", "10 +-"});
   c.got.sums[0] = NAN;
   CHECK(!c.difference().empty());
   c.expected.sums[0] = INFINITY;  // a scaled gradient that overflows: not to be compared

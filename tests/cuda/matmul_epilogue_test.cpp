@@ -30,7 +30,9 @@ class FusedLayer {
         dx_(table, kLayerBatch * kLayerIn),
         mask_(table, masks(kLayerOut)),
         below_(table, masks(kLayerIn)),
-        sums_(table, kLayerIn) {}
+        sums_(table, kLayerIn),
+        dw_(table, kLayerIn * kLayerOut),
+        db_(table, kLayerOut) {}
 
   void forward(const MatmulStream& on) const {
     ops::fully_connected_forward<T>(on.exec(), {x_.data(), kLayerBatch, kLayerIn},
@@ -45,6 +47,25 @@ class FusedLayer {
     ops::fully_connected_backward_data<T>(on.exec(), {dz_.data(), kLayerBatch, kLayerOut},
                                           {w_.data(), kLayerIn, kLayerOut},
                                           {dx_.data(), kLayerBatch, kLayerIn}, below);
+  }
+  void weights(const MatmulStream& on) const {
+    ops::fully_connected_backward_weights<T>(
+        on.exec(), {x_.data(), kLayerBatch, kLayerIn}, {dz_.data(), kLayerBatch, kLayerOut},
+        {dw_.data(), kLayerIn, kLayerOut}, {db_.data(), kLayerOut});
+  }
+  // What weights() wrote, and the sums that it should have.
+  [[nodiscard]] std::vector<float> weight_results(const MatmulStream& on) const {
+    std::vector<float> all = db_.to_host(on.get());
+    const std::vector<float> dw = dw_.to_host(on.get());
+    all.insert(all.end(), dw.begin(), dw.end());
+    return all;
+  }
+  [[nodiscard]] std::vector<double> column_sums(const MatmulStream& on) const {
+    std::vector<double> sums(kLayerOut);
+    const std::vector<T> dz = dz_.to_host(on.get());
+    for (size_t i = 0; i < dz.size(); ++i)
+      sums[i % sums.size()] += static_cast<double>(to_float(dz[i]));
+    return sums;
   }
   // What forward() or backward() wrote, as float.
   [[nodiscard]] std::vector<float> results(bool forward, const MatmulStream& on) const {
@@ -70,7 +91,7 @@ class FusedLayer {
   }
   DeviceArray<T> x_, w_, dz_, bias_, y_, dx_;
   DeviceArray<uint8_t> mask_, below_;
-  DeviceArray<float> sums_;
+  DeviceArray<float> sums_, dw_, db_;
 };
 
 struct Planted {
@@ -156,6 +177,51 @@ TEST_CASE("an epilogue that does wrong is found out and a kernel does its work")
         check_planted<bf16>(planted, remembered);
         check_planted<fp16>(planted, remembered);
       }
+    }
+}
+
+template <typename T>
+void check_sums_of_a(EpilogueFault fault, bool remembered) {
+  INFO("fault " << static_cast<int>(fault) << ", with file " << remembered);
+  const MatmulLibraryGuard library;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  const MatmulOptions options = {.algorithm_file = remembered ? path.c_str() : nullptr,
+                                 .warn = keep_warning};
+  const FusedLayer<T> layer(emulated_cuda()), plain(emulated_cuda());
+  const bool right = fault == EpilogueFault::kNone;
+  warnings().clear();
+  library->fault = fault;
+  const MatmulStream on(emulated_cuda(), options);
+  for (int i = 0; i < 2; ++i) {
+    layer.weights(on);
+    CHECK(last_is_fused() == right);
+  }
+  CHECK(warnings().empty() == right);
+  for (const std::string& text : warnings())
+    check_contains(text,
+                   {"/16/24/40 with cuBLASLt's epilogue 256: algorithm ", "; a kernel is used"});
+  const std::vector<float> got = layer.weight_results(on);
+  check_close<const float, const double>(std::span(got).first(kLayerOut), layer.column_sums(on),
+                                         {.absolute = 1e-5, .relative = 1e-5});
+  // The product has the bits that it has without the sums.
+  library->epilogues = false;
+  const MatmulStream other(emulated_cuda(), options);
+  plain.weights(other);
+  CHECK(!last_is_fused());
+  const std::vector<float> want = plain.weight_results(other);
+  CHECK(std::equal(got.begin() + kLayerOut, got.end(), want.begin() + kLayerOut));
+  if (!right) CHECK(got == want);
+}
+
+TEST_CASE("a bias gradient is summed by the product of the weights' if that is done right") {
+  for (const bool remembered : {false, true})
+    for (const EpilogueFault fault :
+         {EpilogueFault::kNone, EpilogueFault::kNoSums, EpilogueFault::kVaries}) {
+      check_sums_of_a<float>(fault, remembered);
+      if (fault == EpilogueFault::kVaries) continue;  // a float sum of 40 such numbers is exact
+      check_sums_of_a<bf16>(fault, remembered);
+      check_sums_of_a<fp16>(fault, remembered);
     }
 }
 

@@ -383,7 +383,11 @@ TEST_CASE("on a GPU gradients of weights overlap those of activations") {
     CHECK(overlap("g.wgrad", "f.bprop"));
     CHECK(overlap("f.wgrad", "i.bprop"));
     CHECK(overlap("f.wgrad", "emb.update"));
-    CHECK(overlap("z.dbias", "z.bprop"));  // no ReLU: the gradient is final as it is
+    CHECK(overlap("z.wgrad", "z.bprop"));
+    for (const char* step : {"g.dbias", "z.dbias"})  // done by their .wgrad
+      CHECK_THROWS_AS(plan.index_of(step), Error);
+    const auto& g = plan.steps()[static_cast<size_t>(plan.index_of("g.wgrad"))];
+    CHECK(g.writes.size() == 2);
     CHECK(!overlap("g.bprop", "f.wgrad"));
     CHECK(!overlap("b.wgrad", "dense_update"));
   }

@@ -178,6 +178,15 @@ void check_backward(const OpDevice& on, const LayerCase<T>& layer, const Layout&
   ops::fully_connected_backward_weights<T>(on.exec(), x.view(s.batch, s.in),
                                            dz.view(s.batch, s.out), dw.view(s.in, s.out));
   check_close(dw.host(), layer.dw, sum_tolerance<float>(s.batch, how.term_error), "dw");
+  const DeviceTensor<float> again(on, nans(s.in * s.out), how.shift);
+  const DeviceTensor<float> db(on, nans(s.out), how.shift);
+  ops::fully_connected_backward_weights<T>(on.exec(), x.view(s.batch, s.in),
+                                           dz.view(s.batch, s.out), again.view(s.in, s.out),
+                                           {db.data(), s.out});
+  check_close(again.host(), layer.dw, sum_tolerance<float>(s.batch, how.term_error),
+              "dw beside db");
+  const Masked of_dz({layer.dz.begin(), layer.dz.end()}, {}, {}, s.out);
+  check_close(db.host(), of_dz.sums, sum_tolerance<float>(s.batch, how.term_error), "db of dz");
 
   const auto before = random_values<T>(s.batch * s.in, 5);
   std::vector<double> added = layer.dx;

@@ -113,7 +113,8 @@ class InnerProductLayer : public Layer {
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
-    if (!io.dz_ready && (is_.bias || has_relu())) emit_bias_gradient(plan, io);
+    if (!io.dz_ready && (has_relu() || (is_.bias && !sums_bias_with_weights(io))))
+      emit_bias_gradient(plan, io);
     emit_data_gradient(plan, io);
     emit_weight_gradient(plan, io);
   }
@@ -164,7 +165,7 @@ class InnerProductLayer : public Layer {
                    });
   }
 
-  // dx = dz w^T, and for an inner product below: its ReLU's mask and its bias gradient.
+  // dx = dz w^T, and for an inner product below: its ReLU's mask and, on the CPU, its bias gradient.
   void emit_data_gradient(plan::Plan& plan, const LayerIo& io) const {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     const LayerIo::Below under = io.below;
@@ -189,21 +190,28 @@ class InnerProductLayer : public Layer {
         });
   }
 
-  // dw = x^T dz
+  // Whether .wgrad makes the bias gradient too: on a GPU, unless a step of this layer masks dz, which
+  // sums it on the way.
+  [[nodiscard]] bool sums_bias_with_weights(const LayerIo& io) const {
+    return io.weight_gradient_lane != plan::Lane::kCompute && (io.dz_ready || !has_relu());
+  }
+  // dw = x^T dz, and db
   void emit_weight_gradient(plan::Plan& plan, const LayerIo& io) const {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const BufferId db = sums_bias_with_weights(io) ? bias_of(io).grad : kNoBuffer;
     add_typed_step(
         plan, io.type,
         {.name = name() + ".wgrad",
          .lane = io.weight_gradient_lane,
          .reads = {x.value, y.grad, x.offsets},
-         .writes = {io.params[0].grad},
+         .writes = {io.params[0].grad, db},
          .flops_per_sample = flops(x)},
         [=, out = is_.outputs, dw = io.params[0].grad]<typename T>(const StepViews<T>& v) {
           const int64_t rows = rows_of(v, x), in = width_of(x);
           ops::fully_connected_backward_weights<T>(v.exec, matrix<T>(v.buffers, x.value, rows, in),
                                                    matrix<T>(v.buffers, y.grad, rows, out),
-                                                   matrix(v.buffers, dw, in, out));
+                                                   matrix(v.buffers, dw, in, out),
+                                                   vector(v.buffers, db, out));
         });
   }
 

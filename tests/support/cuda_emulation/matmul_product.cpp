@@ -8,7 +8,7 @@ namespace hlite::emulation {
 namespace {
 
 constexpr int64_t kMaskUnit = 128;
-constexpr uint32_t kRelu = 2, kBias = 4, kDrelu = 8, kBgrad = 16, kAux = 128;
+constexpr uint32_t kRelu = 2, kBias = 4, kDrelu = 8, kBgrad = 16, kAux = 128, kBgradA = 256;
 
 int64_t size_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
 
@@ -82,6 +82,7 @@ cublasStatus_t MatmulProduct::check_epilogue() const {
     case kRelu | kBias:
     case kRelu | kAux:
     case kRelu | kAux | kBias:
+    case kBgradA:
       break;
     case kDrelu | kAux:
     case kDrelu | kAux | kBgrad:
@@ -91,8 +92,9 @@ cublasStatus_t MatmulProduct::check_epilogue() const {
       return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (!matmul_library().epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (has(kBias | kBgrad) && !desc.vector) return CUBLAS_STATUS_INVALID_VALUE;
-  if (has(kBias | kBgrad) && !aligned(desc.vector, 16)) return CUBLAS_STATUS_EXECUTION_FAILED;
+  if (has(kBias | kBgrad | kBgradA) && !desc.vector) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has(kBias | kBgrad | kBgradA) && !aligned(desc.vector, 16))
+    return CUBLAS_STATUS_EXECUTION_FAILED;
   if (has(kAux) && (!desc.mask || !aligned(desc.mask, 16) || desc.mask_ld % kMaskUnit != 0 ||
                     desc.mask_ld < m()))
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -152,13 +154,21 @@ void MatmulProduct::multiply(const void* a_data, const void* b_data, void* d_dat
       }
       const bool stays = z > 0 || (z != z && matmul_library().relu_keeps_nan);
       if (has(kRelu) && !stays && !is(EpilogueFault::kNoRelu)) z = 0;
-      if (is(EpilogueFault::kUnmaskedSums)) bias_gradient[static_cast<size_t>(row)] += z;
+      if (has(kBgrad) && is(EpilogueFault::kUnmaskedSums))
+        bias_gradient[static_cast<size_t>(row)] += z;
       if (has(kDrelu) && (mask[bit / 8] & flag) == 0 && !is(EpilogueFault::kIgnoresMask)) z = 0;
-      if (!is(EpilogueFault::kUnmaskedSums)) bias_gradient[static_cast<size_t>(row)] += z;
+      if (has(kBgrad) && !is(EpilogueFault::kUnmaskedSums))
+        bias_gradient[static_cast<size_t>(row)] += z;
       store(d_data, d.type, column * d.ld + row, z);
     }
   }
-  if (has(kBgrad) && !is(EpilogueFault::kNoSums))
+  if (has(kBgradA))
+    for (int64_t i = 0; i < depth; ++i)
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t term = backwards ? depth - 1 - i : i;
+        bias_gradient[static_cast<size_t>(row)] += left[static_cast<size_t>(term * rows + row)];
+      }
+  if (has(kBgrad | kBgradA) && !is(EpilogueFault::kNoSums))
     for (int64_t row = 0; row < rows; ++row)
       store(desc.vector, d.type, row, bias_gradient[static_cast<size_t>(row)]);
 }
