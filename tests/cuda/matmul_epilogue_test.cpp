@@ -270,6 +270,18 @@ TEST_CASE("an epilogue that costs more than a kernel is not used, and that is re
   CHECK(last_is_fused());
 }
 
+TEST_CASE("more algorithms are tried for a product that writes a mask") {
+  const MatmulLibraryGuard library;
+  const MatmulStream on(emulated_cuda());
+  const FusedLayer<bf16> layer(emulated_cuda());
+  library->most_asked = 0;
+  layer.weights(on);
+  layer.backward(on);
+  CHECK(library->most_asked == 16);
+  layer.forward(on);
+  CHECK(library->most_asked == 64);
+}
+
 TEST_CASE("an epilogue that is right and fast is used") {
   const MatmulLibraryGuard library;
   const TemporaryDirectory directory;

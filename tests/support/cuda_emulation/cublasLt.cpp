@@ -1,5 +1,6 @@
 #include "tests/support/cuda_emulation/cublasLt.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -179,6 +180,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
   {
     const std::lock_guard lock(counting);
     ++the_library.searches;
+    the_library.most_asked = std::max(the_library.most_asked, asked);
   }
   *count = 0;
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;

@@ -149,6 +149,7 @@ struct MatmulLibrary {
   int created = 0;              // of these, so far
   int varied = 0;               // sums that kVaries has made
   int searches = 0;             // calls of cublasLtMatmulAlgoGetHeuristic
+  int most_asked = 0;           // algorithms, by one of these
   std::vector<int> multiplied;  // the algorithm of each product that ran
   uint32_t last_epilogue = 0;   // of these
 };
