@@ -19,7 +19,7 @@
 // weights and biases too. On a GPU all of it runs on the stream of exec.matmul, and
 // - a ReLU can write down which outputs it let pass, so that backward reads bits, not numbers;
 // - a NaN may become 0 in cuBLASLt's ReLU, and a gradient may pass where a result is exactly 0;
-// - bias gradients of 16-bit T summed by cuBLASLt are rounded to T once, at the end;
+// - bias gradients of 16-bit T that backward_data sums may be rounded to T once, at the end;
 // - in and out are best multiples of 8 (16-bit T) or 4 (float): rows are then aligned to 16 bytes,
 //   as the tensor cores' loads want them. Other widths work, at a fraction of the speed: pad a 13
 //   wide input to 16 with zeros. out = 1 has kernels of its own, at the speed of memory.
