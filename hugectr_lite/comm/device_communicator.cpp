@@ -200,10 +200,14 @@ std::array<kernels::Peers, 3> DeviceCommunicator::agree(const char* kind, const 
   return peers;
 }
 
+// Zeroed: in the first run after an abort nothing may have come.
 std::byte* DeviceCommunicator::stage(size_t bytes) {
-  if (stages_.empty() || stages_.back().size() < bytes)
+  if (stages_.empty() || stages_.back().size() < bytes) {
     stages_.emplace_back(table_,
                          stages_.empty() ? bytes : std::max(bytes, 2 * stages_.back().size()));
+    table_.zero(stages_.back().data(), stages_.back().size(), nullptr);
+    table_.stream_synchronize(nullptr);
+  }
   return stages_.back().data();
 }
 

@@ -127,14 +127,19 @@ __device__ inline BlockEnds slot_ends(std::byte* slots, int64_t slot, int64_t sl
   return {at + kernels::kSlotHeader, reinterpret_cast<int64_t*>(at)};
 }
 
+// The size of a block, or -1 where it does not fit: because a list exceeds the capacity, or because
+// nothing came, after an abort, to where it is read.
+__device__ inline int64_t size_within(int64_t bytes, int64_t capacity) {
+  return bytes >= 0 && bytes <= capacity ? bytes : -1;
+}
+
 __global__ void __launch_bounds__(kThreads)
     blocks_kernel(kernels::BlockMoves moves, Peers receive, Peers received, Peers staged,
                   const std::byte* send, const int64_t* send_bytes) {
   for (int k = 0; k < moves.ranks; ++k) {
     const int q = (moves.rank + k) % moves.ranks;  // not all at the same peer
     const kernels::RankPlace to = moves.places[q];
-    const int64_t bytes = send_bytes[q];
-    const bool fits = bytes >= 0 && bytes <= moves.capacity;
+    const int64_t bytes = size_within(send_bytes[q], moves.capacity);
     BlockEnds ends{};
     if (to.process == moves.own.process)
       ends = {receive.at[to.local] + moves.rank * moves.capacity,
@@ -144,8 +149,8 @@ __global__ void __launch_bounds__(kThreads)
                        moves.slot_bytes);
     else
       ends = slot_ends(staged.at[moves.own.local], q, moves.slot_bytes);
-    if (grid_thread() == 0) *ends.size = fits ? bytes : -1;
-    if (fits) copy_bytes(ends.bytes, send + q * moves.capacity, bytes);
+    if (grid_thread() == 0) *ends.size = bytes;
+    if (bytes > 0) copy_bytes(ends.bytes, send + q * moves.capacity, bytes);
   }
 }
 
@@ -157,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
     if (from.process == moves.own.process) continue;
     const int64_t slot = moves.rails ? int64_t{from.process} * moves.locals + from.local : q;
     const BlockEnds ends = slot_ends(came, slot, moves.slot_bytes);
-    const int64_t bytes = *ends.size;
+    const int64_t bytes = size_within(*ends.size, moves.capacity);
     if (grid_thread() == 0) received[q] = bytes;
     if (bytes > 0) copy_bytes(receive + q * moves.capacity, ends.bytes, bytes);
   }

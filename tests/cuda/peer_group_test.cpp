@@ -187,6 +187,45 @@ TEST_CASE("a wait ends with the peer's signal, or when the host says so", "[gpu]
   }
 }
 
+// After an abort nothing has come, and a slot may hold anything.
+TEST_CASE("a block that comes from another process with a size beyond its slot is none", "[gpu]") {
+  constexpr int64_t kCapacity = 32, kSlot = kernels::kSlotHeader + kCapacity;
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const cuda::Backend& table = *backend.table;
+    table.use_device(0);
+    const TestStream stream(table);
+    const Exec exec{.device = Device::kCuda, .cuda = &table, .stream = stream.get()};
+    const std::vector<int64_t> sizes = {0, 24, kCapacity + 8, int64_t{1} << 40, -5};
+    const auto ranks = static_cast<int>(sizes.size());
+    std::vector<kernels::RankPlace> places;
+    std::vector<uint8_t> slots(static_cast<size_t>(ranks * kSlot), 7);
+    for (int q = 0; q < ranks; ++q) {
+      places.push_back({q, 0});
+      std::memcpy(slots.data() + q * kSlot, &sizes[static_cast<size_t>(q)], sizeof(int64_t));
+    }
+    const DeviceArray<kernels::RankPlace> at(table, places);
+    const DeviceArray<uint8_t> came(table, slots),
+        receive(table, std::vector<uint8_t>(static_cast<size_t>(ranks * kCapacity)));
+    const DeviceArray<int64_t> received(table, std::vector<int64_t>(sizes.size(), 99));
+    kernels::unstage_blocks(exec,
+                            {.places = at.data(),
+                             .rank = 0,
+                             .ranks = ranks,
+                             .own = {0, 0},
+                             .locals = 1,
+                             .rails = false,
+                             .capacity = kCapacity,
+                             .slot_bytes = kSlot},
+                            reinterpret_cast<const std::byte*>(came.data()),
+                            reinterpret_cast<std::byte*>(receive.data()), received.data());
+    CHECK((received.to_host(stream.get()) == std::vector<int64_t>{99, 24, -1, -1, -1}));
+    std::vector<uint8_t> want(static_cast<size_t>(ranks * kCapacity));
+    std::fill_n(want.begin() + kCapacity, 24, uint8_t{7});
+    CHECK((receive.to_host(stream.get()) == want));
+  }
+}
+
 TEST_CASE("a GPU whose writes do not arrive in another's memory is found when ranks are joined") {
   const EmulatedDevices machine(2);
   emulation::plant({.what = emulation::Planted::What::kLeftOut, .device = 1, .name = "peer_copy"});
