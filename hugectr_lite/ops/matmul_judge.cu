@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hugectr_lite/core/cuda_raii.cuh"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/pack.cuh"
 
@@ -13,7 +14,10 @@ constexpr int kRanges = 8;
 constexpr int64_t kRangeColumns = 32, kRangeElements = int64_t{1} << 17;
 // A bias gradient that varies is caught in all but one of 2^kRepeats times where two orders of its
 // sum are as likely.
-constexpr int kRepeats = 4;
+constexpr int kRepeats = 16;
+// What runs beside a repeated product: copies of as many bytes as it makes, within these limits.
+constexpr int kCopiesBeside = 8;
+constexpr int64_t kLeastCopied = int64_t{64} << 10, kMostCopied = int64_t{32} << 20;
 constexpr int64_t kDigestBlocks = 1024;
 
 size_t size_of(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
@@ -24,6 +28,25 @@ auto with_type(cudaDataType_t type, F&& f) {
          : type == CUDA_R_16F ? f.template operator()<fp16>()
                               : f.template operator()<float>();
 }
+
+// Copies on a stream of their own: a product that other work takes multiprocessors and bandwidth
+// from may end its parts in another order than it does alone.
+class Beside {
+ public:
+  explicit Beside(int64_t bytes)
+      : bytes_(static_cast<size_t>(std::clamp(bytes, kLeastCopied, kMostCopied))),
+        memory_(2 * bytes_, stream_.get()) {}
+  void copy() const {
+    for (int i = 0; i < kCopiesBeside; ++i)
+      HLITE_CUDA(cudaMemcpyAsync(memory_.data() + bytes_, memory_.data(), bytes_, cudaMemcpyDefault,
+                                 stream_.get()));
+  }
+
+ private:
+  const Stream stream_;
+  const size_t bytes_;
+  const DeviceBuffer<char> memory_;
+};
 
 // Adds up numbers that depend on each element's bits and place: in any order.
 template <int kCount>
@@ -232,7 +255,9 @@ Matmul::Judge::Opinion Matmul::Judge::of(const ProductPlan& plan,
   if (const std::string why = difference(expected_, got, rounding()); !why.empty())
     return {MatmulVerdict::kDiffers, why};
   const uint64_t first = digest();
+  const Beside beside(problem_.m * problem_.n * static_cast<int64_t>(size_of(problem_.result)));
   for (int i = 0; i < kRepeats; ++i) {
+    beside.copy();
     multiply();
     if (digest() != first)
       return {MatmulVerdict::kVaries, "the same product gave other bits when it was repeated"};

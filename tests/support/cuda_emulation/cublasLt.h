@@ -148,6 +148,7 @@ struct MatmulLibrary {
   int objects = 0;              // handles, descriptors, layouts and preferences alive
   int created = 0;              // of these, so far
   int varied = 0;               // sums that kVaries has made
+  int varies_every = 2;         // and of how many one is in another order
   int searches = 0;             // calls of cublasLtMatmulAlgoGetHeuristic
   int most_asked = 0;           // algorithms, by one of these
   std::vector<int> multiplied;  // the algorithm of each product that ran

@@ -130,7 +130,8 @@ void MatmulProduct::multiply(const void* a_data, const void* b_data, void* d_dat
   const auto is = [&](EpilogueFault one) { return fault == one; };
   auto* const mask = static_cast<unsigned char*>(desc.mask);
   std::vector<float> bias_gradient(static_cast<size_t>(rows));
-  const bool backwards = is(EpilogueFault::kVaries) && ++matmul_library().varied % 2 == 0;
+  const bool backwards =
+      is(EpilogueFault::kVaries) && ++matmul_library().varied % matmul_library().varies_every == 0;
   const std::vector<float> left = factor(a_data, a, desc.turn_a == CUBLAS_OP_T, rows, depth),
                            right = factor(b_data, b, desc.turn_b == CUBLAS_OP_T, depth, columns);
   std::vector<float> partial, sums;
