@@ -3,8 +3,8 @@
 // Admission marks the line of every lookup that hits. If lookups miss a row, the first of them
 // claims it (by an atomic minimum over their numbers), so claims do not depend on the order of
 // threads. A prefix sum over the claims numbers the missing rows. One block moves the CLOCK hand
-// over the lines and finds as many victims. Then one warp per row writes the victim to the host and
-// fetches the row. At the MLPerf DLRM shape (1.44 M lookups, 8 % of them missed) 59 MB cross the
+// over the lines and finds as many victims. Then each warp writes victims to the host and fetches rows,
+// four at a time. At the MLPerf DLRM shape (1.44 M lookups, 8 % of them missed) 59 MB cross the
 // bus each way.
 #include "embedding/device_row_args.h"
 
@@ -152,40 +152,82 @@ __global__ void __launch_bounds__(kSearchThreads)
   if (taken < wanted) of.counts->lacking = 1;
 }
 
-// Copies row `from_row` of each part to row `to_row`, a warp at a time.
-__device__ inline void copy_parts(const UpdatedRows& from, uint32_t from_row, const UpdatedRows& to,
-                                  uint32_t to_row, int lane) {
+// Rows that a warp moves at a time: what is on its way over the bus hides how long that is.
+constexpr int kRowsInFlight = 4;
+
+// Of lane i < kRowsInFlight: row `from` is to be copied to row `to`; kNoRow: none.
+struct LaneMove {
+  uint32_t from = kNoRow, to = kNoRow;
+};
+
+template <int kCount>
+__device__ inline void copy_part(const float* from, float* to, int64_t width,
+                                 const LaneMove (&moves)[kRowsInFlight], int lane) {
+  for (int64_t j = int64_t{lane} * kCount; j < width; j += kWarp * kCount) {
+    Pack<float, kCount> values[kRowsInFlight] = {};
+    for (int i = 0; i < kRowsInFlight; ++i)
+      if (moves[i].from != kNoRow) values[i] = load_pack<kCount>(from + moves[i].from * width + j);
+    for (int i = 0; i < kRowsInFlight; ++i)
+      if (moves[i].from != kNoRow) store_pack(to + moves[i].to * width + j, values[i]);
+  }
+}
+
+// Copies rows of each part, by a whole warp: all are read before the first is written.
+__device__ inline void copy_rows(const UpdatedRows& from, const UpdatedRows& to,
+                                 const LaneMove& move, int lane) {
+  LaneMove moves[kRowsInFlight];
+  for (int i = 0; i < kRowsInFlight; ++i)
+    moves[i] = {__shfl_sync(kAllLanes, move.from, i), __shfl_sync(kAllLanes, move.to, i)};
   const auto copy = [&](const Matrix<float>& a, const Matrix<float>& b) {
-    const int64_t width = a.dim(1);
-    for (int64_t j = lane; j < width; j += kWarp)
-      b.data()[to_row * width + j] = a.data()[from_row * width + j];
+    constexpr int kCount = kPackCount<float>;
+    const uintptr_t ends = reinterpret_cast<uintptr_t>(a.data()) |
+                           reinterpret_cast<uintptr_t>(b.data()) |
+                           static_cast<uintptr_t>(a.dim(1) * kFloatBytes);
+    if (ends % (kCount * kFloatBytes) == 0)
+      copy_part<kCount>(a.data(), b.data(), a.dim(1), moves, lane);
+    else
+      copy_part<1>(a.data(), b.data(), a.dim(1), moves, lane);
   };
   copy(from.w.as<float>(), to.w.as<float>());
   if (from.state0.data()) copy(from.state0, to.state0);
   if (from.state1.data()) copy(from.state1, to.state1);
 }
 
+// Calls move(i) for items [0, n) of the grid: lanes below kRowsInFlight have one each, of which some
+// may lie beyond n; all lanes of a warp come together.
+template <typename Move>
+__device__ inline void for_each_row(int64_t n, const Move& move) {
+  const int64_t lane = threadIdx.x % kWarp;
+  for (int64_t first = global_thread() / kWarp * kRowsInFlight; first < n;
+       first += grid_threads() / kWarp * kRowsInFlight)
+    move(lane < kRowsInFlight ? first + lane : n);
+}
+
 __global__ void __launch_bounds__(kItemThreads) move_kernel(DeviceRows of, AdmittedRows admitted) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const uint32_t taken = of.counts->taken, batch = of.counts->batch;
-  for (int64_t i = global_thread() / kWarp; i < taken; i += grid_threads() / kWarp) {
-    const uint32_t line = admitted.victims[i], old = of.row_of[line], from = admitted.from[i],
-                   old_host = of.host_of[line];
-    const bool changed = old != kNoRow && (of.uses[line] & DeviceRows::kChanged);
+  for_each_row(taken, [&](int64_t i) {
+    LaneMove out, in;
+    uint32_t old = kNoRow;
+    if (i < taken) {
+      in = {admitted.from[i], admitted.victims[i]};
+      old = of.row_of[in.to];
+      if (old != kNoRow && (of.uses[in.to] & DeviceRows::kChanged))
+        out = {in.to, of.host_of[in.to]};
+    }
+    copy_rows(of.lines, of.host, out, lane);
     __syncwarp();
-    if (changed) copy_parts(of.lines, line, of.host, old_host, lane);
-    __syncwarp();
-    copy_parts(of.host, from, of.lines, line, lane);
-    if (lane != 0) continue;
-    const uint32_t row = admitted.missed[i];
+    copy_rows(of.host, of.lines, in, lane);
+    if (i >= taken) return;
+    const uint32_t row = admitted.missed[i], line = in.to;
     if (old != kNoRow) of.where[old] = DeviceRows::kOutside;
     of.where[row] = line;
     of.row_of[line] = row;
-    of.host_of[line] = from;
+    of.host_of[line] = in.from;
     of.uses[line] = batch | (admitted.training ? DeviceRows::kChanged : 0);
-    if (changed) atomicAdd(&of.counts->written, 1ull);
+    if (out.from != kNoRow) atomicAdd(&of.counts->written, 1ull);
     if (i == 0) atomicAdd(&of.counts->fetched, static_cast<unsigned long long>(taken));
-  }
+  });
 }
 
 __global__ void __launch_bounds__(kItemThreads)
@@ -201,31 +243,32 @@ __global__ void __launch_bounds__(kItemThreads)
 __global__ void __launch_bounds__(kItemThreads)
     recall_kernel(DeviceRows of, Vector<const uint32_t> rows) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  for (int64_t i = global_thread() / kWarp; i < rows.size(); i += grid_threads() / kWarp) {
-    const uint32_t row = rows.data()[i], line = of.where[row];
-    if (!is_line(line)) continue;
-    const bool changed = of.uses[line] & DeviceRows::kChanged;
-    __syncwarp();
-    if (changed) copy_parts(of.lines, line, of.host, of.host_of[line], lane);
-    __syncwarp();
-    if (lane != 0) continue;
+  for_each_row(rows.size(), [&](int64_t i) {
+    const uint32_t row = i < rows.size() ? rows.data()[i] : kNoRow,
+                   line = row != kNoRow ? of.where[row] : kNoRow;
+    LaneMove out;
+    if (is_line(line) && (of.uses[line] & DeviceRows::kChanged)) out = {line, of.host_of[line]};
+    copy_rows(of.lines, of.host, out, lane);
+    if (!is_line(line)) return;
     of.where[row] = DeviceRows::kOutside;
     of.row_of[line] = kNoRow;
     of.uses[line] = 0;
-    if (changed) atomicAdd(&of.counts->written, 1ull);
-  }
+    if (out.from != kNoRow) atomicAdd(&of.counts->written, 1ull);
+  });
 }
 
 __global__ void __launch_bounds__(kItemThreads) flush_kernel(DeviceRows of) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  for (int64_t line = global_thread() / kWarp; line < of.line_count();
-       line += grid_threads() / kWarp) {
-    const uint32_t row = of.row_of[line], use = of.uses[line];
-    if (row == kNoRow || !(use & DeviceRows::kChanged)) continue;
-    copy_parts(of.lines, static_cast<uint32_t>(line), of.host, of.host_of[line], lane);
-    __syncwarp();
-    if (lane == 0) of.uses[line] = use & ~DeviceRows::kChanged;
-  }
+  const int64_t lines = of.line_count();
+  for_each_row(lines, [&](int64_t i) {
+    LaneMove out;
+    const uint32_t line = static_cast<uint32_t>(i);
+    if (i < lines && of.row_of[line] != kNoRow && (of.uses[line] & DeviceRows::kChanged))
+      out = {line, of.host_of[line]};
+    if (__ballot_sync(kAllLanes, out.from != kNoRow) == 0) return;
+    copy_rows(of.lines, of.host, out, lane);
+    if (out.from != kNoRow) of.uses[line] &= ~DeviceRows::kChanged;
+  });
 }
 
 __global__ void __launch_bounds__(kItemThreads) forget_kernel(DeviceRows of) {
@@ -238,6 +281,11 @@ __global__ void __launch_bounds__(kItemThreads) forget_kernel(DeviceRows of) {
     if (i % DeviceRows::kGroup == 0) of.passed[i / DeviceRows::kGroup] = 0;
   }
   if (global_thread() == 0) of.counts->hand = of.counts->batch = 0;
+}
+
+// For for_each_row().
+LaunchShape row_shape(const char* name, int64_t rows, cudaStream_t stream) {
+  return item_shape(name, (rows + kRowsInFlight - 1) / kRowsInFlight * kWarp, stream, kMaxBlocks);
 }
 
 }  // namespace
@@ -268,19 +316,17 @@ void admit_rows(cudaStream_t stream, const DeviceRows& of, const AdmittedRows& a
   launch(item("admit_list"), list_kernel, of, admitted);
   launch({.name = "admit_victims", .block = kSearchThreads, .stream = stream}, victims_kernel, of,
          admitted);
-  launch(item_shape("admit_move", n * kWarp, stream, kMaxBlocks), move_kernel, of, admitted);
+  launch(row_shape("admit_move", n, stream), move_kernel, of, admitted);
   launch(item("admit_lines"), to_lines_kernel, of, admitted);
 }
 
 void recall_rows(cudaStream_t stream, const DeviceRows& of, Vector<const uint32_t> rows) {
   if (rows.size() == 0) return;
-  launch(item_shape("recall_rows", rows.size() * kWarp, stream, kMaxBlocks), recall_kernel, of,
-         rows);
+  launch(row_shape("recall_rows", rows.size(), stream), recall_kernel, of, rows);
 }
 
 void flush_rows(cudaStream_t stream, const DeviceRows& of) {
-  launch(item_shape("flush_rows", int64_t{of.line_count()} * kWarp, stream, kMaxBlocks),
-         flush_kernel, of);
+  launch(row_shape("flush_rows", of.line_count(), stream), flush_kernel, of);
 }
 
 void forget_rows(cudaStream_t stream, const DeviceRows& of) {

@@ -28,22 +28,23 @@ float initial_weight(int64_t row, int64_t j) {
 // A cache of rows with one state, its lines, and the whole table.
 class CachedCase {
  public:
-  CachedCase(const Exec& exec, int64_t rows, int64_t lines)
+  CachedCase(const Exec& exec, int64_t rows, int64_t lines, int64_t width = kCachedWidth)
       : exec_(exec),
         lines_(lines),
-        memory_(exec, static_cast<size_t>(lines * (kCachedWidth + 1)) * sizeof(float), "lines"),
+        width_(width),
+        memory_(exec, static_cast<size_t>(lines * (width_ + 1)) * sizeof(float), "lines"),
         columns_(exec, kCachedLookups * 4 * sizeof(uint32_t), "rows"),
         cache_({.name = "emb",
                 .rows = rows,
                 .lines = lines,
-                .widths = {kCachedWidth, 1},
+                .widths = {width_, 1},
                 .max_lookups = kCachedLookups}) {
     auto* const data = reinterpret_cast<float*>(memory_.data());
-    line_rows_ = {.w = Matrix<float>(data, lines, kCachedWidth),
-                  .state0 = {data + lines * kCachedWidth, lines, 1}};
+    line_rows_ = {.w = Matrix<float>(data, lines, width_),
+                  .state0 = {data + lines * width_, lines, 1}};
     cache_.attach(exec, line_rows_);
     for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t j = 0; j < kCachedWidth; ++j)
+      for (int64_t j = 0; j < width_; ++j)
         table_.push_back(cache_.host_rows().w.as<float>()(row, j) = initial_weight(row, j));
       states_.push_back(cache_.host_rows().state0(row, 0) = 0.5f);
     }
@@ -59,7 +60,7 @@ class CachedCase {
     const Matrix<uint32_t> at(reinterpret_cast<uint32_t*>(columns_.data()), samples, 4);
     cache_.admit(exec_, at, at, at, 1, 3, training);
     get_bytes(exec_, numbers.data(), columns_.data(), numbers.size() * sizeof(uint32_t));
-    std::vector<float> lines(static_cast<size_t>(lines_ * (kCachedWidth + 1)));
+    std::vector<float> lines(static_cast<size_t>(lines_ * (width_ + 1)));
     get_bytes(exec_, lines.data(), memory_.data(), memory_.size());
     std::set<uint32_t> seen, taken;
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -71,19 +72,17 @@ class CachedCase {
       }
       INFO("row " << row << ", line " << line);
       REQUIRE(line < lines_);
-      float *const weights = lines.data() + line * kCachedWidth, *const state =
-                                                                     lines.data() +
-                                                                     lines_ * kCachedWidth + line;
+      float *const weights = lines.data() + line * width_, *const state = lines.data() +
+                                                                          lines_ * width_ + line;
       if (!seen.insert(row).second) {
         REQUIRE(taken.contains(line));
         continue;
       }
       REQUIRE(taken.insert(line).second);
-      REQUIRE(std::equal(weights, weights + kCachedWidth, table_.data() + row * kCachedWidth));
+      REQUIRE(std::equal(weights, weights + width_, table_.data() + row * width_));
       REQUIRE(*state == states_[row]);
       if (!training) continue;
-      for (int64_t j = 0; j < kCachedWidth; ++j)
-        weights[j] = table_[row * kCachedWidth + j] += 1.5f;
+      for (int64_t j = 0; j < width_; ++j) weights[j] = table_[row * width_ + j] += 1.5f;
       *state = states_[row] += 0.25f;
     }
     for (const uint32_t row : seen) seen_.insert(row);
@@ -99,7 +98,7 @@ class CachedCase {
   void rewrite(uint32_t row) {
     cache_.flush();
     cache_.forget();
-    cache_.host_rows().w.as<float>()(row, 2) = table_[row * kCachedWidth + 2] = -7;
+    cache_.host_rows().w.as<float>()(row, 2) = table_[row * width_ + 2] = -7;
   }
   [[nodiscard]] RowCacheCounts counts() const { return cache_.counts(); }
   [[nodiscard]] const DeviceRowCache& cache() const { return cache_; }
@@ -107,7 +106,7 @@ class CachedCase {
 
  private:
   const Exec exec_;
-  const int64_t lines_;
+  const int64_t lines_, width_;
   ExecMemory memory_, columns_;
   DeviceRowCache cache_;
   embedding::UpdatedRows line_rows_;
@@ -131,9 +130,15 @@ TEST_CASE("rows of a GPU's cache come and go with their states, and a batch find
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
-    for (const int64_t lines : {96, 97, 300, 1000}) {
-      INFO(lines << " lines");
-      CachedCase of(device.exec(), 1000, lines);
+    // Rows of 8 floats and more are moved 4 at a time.
+    for (const auto& [lines, width] : {std::pair<int64_t, int64_t>{96, kCachedWidth},
+                                       {97, 8},
+                                       {97, kCachedWidth},
+                                       {98, 132},
+                                       {300, kCachedWidth},
+                                       {1000, kCachedWidth}}) {
+      INFO(lines << " lines of " << width);
+      CachedCase of(device.exec(), 1000, lines, width);
       for (uint64_t round = 0; round < 60; ++round) {
         of.batch(draw_rows(round, round % 7 == 6 ? 3 : kCachedLookups), round % 4 != 3);
         if (round == 20) of.rewrite(5);
