@@ -1,6 +1,8 @@
 // The plug-in's functions for programs.
 #include "hugectr_lite/cuda/plugin.h"
 
+#include <cuda_runtime_api.h>
+
 #include <cstdio>
 #include <string>
 
@@ -92,7 +94,8 @@ void capture_end(void* stream, void** graph) {
   cudaGraph_t captured = nullptr;
   HLITE_CUDA(cudaStreamEndCapture(stream_of(stream), &captured));
   cudaGraphExec_t exec = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&exec, captured, 0);
+  const cudaError_t error =
+      cudaGraphInstantiate(&exec, captured, cudaGraphInstantiateFlagUseNodePriority);
   report_cuda(cudaGraphDestroy(captured), "cudaGraphDestroy");
   HLITE_CUDA(error);
   // An upload takes memory, for which a driver may wait until no kernel runs, on peers either: not

@@ -15,6 +15,7 @@ set(hlite_kernel_sources
   hugectr_lite/core/device_identity.cu
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/activation.cu
+  hugectr_lite/core/urgent_stream.cu
   hugectr_lite/ops/attention.cu
   hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/batched_product.cu

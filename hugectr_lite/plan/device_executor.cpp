@@ -1,9 +1,27 @@
 #include "hugectr_lite/plan/device_executor.h"
 
+#include <algorithm>
+
+#include "hugectr_lite/core/urgent_stream.h"
+
 namespace hlite::plan {
 namespace {
 size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
 bool is_copy(const Step& step) { return step.lane == Lane::kCopy; }
+// What other ranks or the next batch wait for comes first, gradients of weights last: only the
+// update at the end of the run waits for them.
+int urgency_of(Lane lane) {
+  switch (lane) {
+    case Lane::kComm:
+    case Lane::kCopy:
+      return 2;
+    case Lane::kCompute:
+    case Lane::kEmbedding:
+      return 1;
+    default:
+      return 0;
+  }
+}
 }  // namespace
 
 DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
@@ -12,7 +30,9 @@ DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
   if (options.matmul)
     for (const Lane lane : {Lane::kCompute, Lane::kWeights})
       matmuls_[index_of(lane)] = MatmulContext(table, *options.matmul);
-  for (void*& stream : streams_) table_.stream_create(&stream);
+  for (size_t lane = 0; lane < streams_.size(); ++lane)
+    kernels::create_urgent_stream(exec_of(Lane::kCompute), &streams_[lane],
+                                  urgency_of(static_cast<Lane>(lane)));
   table_.event_create(&copied_);
   table_.event_create(&forked_);
   for (void*& event : done_) {

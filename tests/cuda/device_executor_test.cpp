@@ -1,6 +1,8 @@
 // Plans on an emulated GPU: streams, events, graphs, and two sets of inputs.
 #include "hugectr_lite/plan/device_executor.h"
 
+#include <cuda_runtime_api.h>
+
 #include <numeric>
 
 #include "tests/support/cuda_backends.h"
@@ -131,6 +133,30 @@ TEST_CASE("a captured plan costs the host its copies and one launch") {
   CHECK(executor.graphs() == 2);
   run(5);  // another shape begins anew
   CHECK(p.issued == 5 * steps);
+}
+
+TEST_CASE("work that others wait for comes first, in a graph too") {
+  const cuda::Backend& table = emulated_cuda();
+  Pipeline p(table);
+  plan::Plan plan(p.buffers);
+  std::vector<int> priorities;  // numbers fall as priority rises
+  for (const Lane lane :
+       {Lane::kCopy, Lane::kComm, Lane::kEmbedding, Lane::kCompute, Lane::kWeights})
+    plan.add({.name = plan::lane_name(lane),
+              .lane = lane,
+              .reads = {},
+              .writes = {p.a},
+              .run = [&](const StepContext& x) {
+                (void)cudaStreamGetPriority(static_cast<cudaStream_t>(x.exec.stream),
+                                            &priorities.emplace_back());
+              }});
+  plan.finalize();
+  plan::DeviceExecutor executor(table, p.buffers, {});
+  executor.run(plan, batch_of(1));
+  CHECK((priorities == std::vector<int>{-2, -2, -1, -1, 0}));
+  for (int i = 0; i < 2; ++i) executor.run(plan, batch_of(1));
+  REQUIRE(executor.graphs() == 1);
+  CHECK(emulation::graph_flags() == cudaGraphInstantiateFlagUseNodePriority);
 }
 
 TEST_CASE("a step that fails in a capture leaves the executor usable") {

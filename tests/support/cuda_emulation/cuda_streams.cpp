@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/cuda_emulation/cuda_runtime_api.h"
 #include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
 
@@ -18,6 +19,7 @@ using Clock = std::map<const void*, int>;
 
 struct EmulatedStream {
   hlite::emulation::StreamHandle queue;
+  int priority = 0;
 };
 struct EmulatedEvent {
   int device = 0;
@@ -173,10 +175,28 @@ void submit(cudaStream_t stream, std::function<void()> work, const char* name) {
 using namespace hlite::emulation;  // NOLINT: the functions below are those of the C interface
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  return cudaStreamCreateWithPriority(stream, flags, 0);
+}
+// As of an H200.
+constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = kLeastPriority;
+  *greatest = kGreatestPriority;
+  return cudaSuccess;
+}
+// Order here is Machine::order's.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  if (priority > kLeastPriority || priority < kGreatestPriority) return keep(cudaErrorInvalidValue);
   const cudaError_t error = create(stream, streams, machine().streams);
-  if (error == cudaSuccess)
-    (*stream)->queue = StreamQueues::add(current_device(), flags != cudaStreamNonBlocking);
-  return error;
+  if (error != cudaSuccess) return error;
+  (*stream)->queue = StreamQueues::add(current_device(), flags != cudaStreamNonBlocking);
+  (*stream)->priority = priority;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  *priority = stream ? stream->priority : kLeastPriority;
+  return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (known(streams, stream)) StreamQueues::remove(stream->queue);
@@ -307,7 +327,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   count_graphs(1);
   return outcome(true);
 }
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+static std::atomic<unsigned long long> last_graph_flags = 0;
+unsigned long long hlite::emulation::graph_flags() { return last_graph_flags; }
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags) {
+  last_graph_flags = flags;
   StreamQueues::let_kernels_end("cudaGraphInstantiate");
   *exec = new EmulatedGraph(*graph);
   count_graphs(1);

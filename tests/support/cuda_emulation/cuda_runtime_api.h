@@ -1,0 +1,15 @@
+// What few files use of the emulated runtime.
+#pragma once
+
+#include "tests/support/cuda_emulation/cuda_runtime.h"
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority);
+
+inline constexpr unsigned long long cudaGraphInstantiateFlagUseNodePriority = 8;
+
+namespace hlite::emulation {
+// Of the last call of cudaGraphInstantiate.
+unsigned long long graph_flags();
+}  // namespace hlite::emulation
