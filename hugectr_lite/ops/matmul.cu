@@ -1,5 +1,6 @@
 #include "hugectr_lite/ops/matmul.cuh"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 
@@ -7,6 +8,7 @@
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/matmul_context.h"
+#include "hugectr_lite/core/pack.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -44,21 +46,34 @@ void widen(const void* from, float* to, int64_t n, cudaStream_t stream) {
       widen_kernel<T>, static_cast<const T*>(from), to, n);
 }
 
-// Every column of `to` [m,n], column-major, becomes `from` [m].
-template <typename T>
-__global__ void repeat_column_kernel(const T* from, T* to, int64_t m, int64_t n) {
-  const int64_t stride = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < m * n; i += stride)
-    to[i] = from[i % m];
+// Every column of `to` [m,n], column-major, becomes `from` [m]: a thread keeps its rows' values and
+// goes from column to column.
+template <int kCount, typename T>
+__global__ void __launch_bounds__(kPackThreads)
+    repeat_column_kernel(const T* from, T* to, int64_t m, int64_t n) {
+  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * kCount;
+  if (row >= m) return;
+  const Pack<T, kCount> values = load_pack<kCount>(from + row);
+  for (int64_t column = int64_t{blockIdx.y} * blockDim.y + threadIdx.y; column < n;
+       column += int64_t{gridDim.y} * blockDim.y)
+    store_pack(to + column * m + row, values);
 }
 template <typename T>
 void repeat_column(const void* from, void* to, int64_t m, int64_t n, cudaStream_t stream) {
-  constexpr int64_t kThreads = 256;
-  launch({.name = "repeat_column",
-          .grid = grid_for(m * n, kThreads),
-          .block = dim3(kThreads),
-          .stream = stream},
-         repeat_column_kernel<T>, static_cast<const T*>(from), static_cast<T*>(to), m, n);
+  constexpr int kCount = kPackCount<T>;
+  constexpr int64_t kBlocks = 2048;
+  const dim3 block(kWarp, kPackThreads / kWarp);
+  const auto* const column = static_cast<const T*>(from);
+  auto* const matrix = static_cast<T*>(to);
+  const bool aligned =
+      m % kCount == 0 && starts_pack<kCount>(column) && starts_pack<kCount>(matrix);
+  with_pack_count<kCount>(aligned, [&](auto count) {
+    const dim3 across = grid_for(m, int64_t{count} * block.x);
+    const dim3 down = grid_for(n, block.y, std::max<int64_t>(1, kBlocks / across.x));
+    launch(
+        {.name = "repeat_column", .grid = dim3(across.x, down.x), .block = block, .stream = stream},
+        repeat_column_kernel<count(), T>, column, matrix, m, n);
+  });
 }
 
 // "NVIDIA_H200/9.0/132/130100": what else than the problem decides which algorithm is the fastest.
