@@ -16,6 +16,7 @@
 #include "embedding/cutter.h"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
+#include "embedding/piece_moves.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"
@@ -198,18 +199,32 @@ __global__ void __launch_bounds__(kItemThreads)
   if (row == kUnseen) atomicAdd(&args.table.counts->refused, 1ull);
 }
 
-// A thread an element of the output.
+template <int kPiece>
 __global__ void __launch_bounds__(kItemThreads)
-    gather_kernel(HashedArgs list, const float* table, InitialValues first, float* out,
-                  int64_t elements, int64_t width) {
-  const int64_t element = global_thread();
-  if (element >= elements) return;
-  const int64_t i = element / width, column = element - i * width;
-  const uint32_t row = list.rows.data()[i];
-  if (row == kNoKey) return;
-  out[element] = row == kUnseen
-                     ? first.at(list.requested_tables[i], list.keys.data()[i], width, column)
-                     : table[row * width + column];
+    gather_kernel(HashedArgs list, const float* table, InitialValues first, Matrix<float> out,
+                  int lanes) {
+  const int64_t width = out.dim(1);
+  struct Found {
+    bool there = false;
+    Pack<float, kPiece> values = {};
+  };
+  move_pieces<kPiece>(
+      out.dim(0), width, lanes,
+      [&](int64_t i, int64_t column) {
+        Found found;
+        const uint32_t row = list.rows.data()[i];
+        found.there = row != kNoKey;
+        if (row == kUnseen)
+          for (int j = 0; j < kPiece; ++j)
+            found.values.value[j] =
+                first.at(list.requested_tables[i], list.keys.data()[i], width, column + j);
+        else if (found.there)
+          found.values = load_pack<kPiece>(table + row * width + column);
+        return found;
+      },
+      [&](int64_t i, int64_t column, const Found& found) {
+        if (found.there) store_pack(out.data() + i * width + column, found.values);
+      });
 }
 
 // Element by element of rows [first, end), or of those that came last.
@@ -343,8 +358,11 @@ void hashed_initial_values(cudaStream_t stream, const HashedTable& table, const 
 
 void hashed_gather(cudaStream_t stream, const HashedArgs& list, Matrix<const float> table,
                    const InitialValues& first, Matrix<float> out) {
-  launch(item_shape("hashed_gather", out.size(), stream), gather_kernel, list, table.data(), first,
-         out.data(), out.size(), out.dim(1));
+  move_rows("hashed_gather", out.dim(0), out.dim(1),
+            piece_for(out.dim(1), table.data(), out.data()), stream,
+            [&]<int kPiece>(const LaunchShape& shape, int lanes) {
+              launch(shape, gather_kernel<kPiece>, list, table.data(), first, out, lanes);
+            });
 }
 
 template <typename T>

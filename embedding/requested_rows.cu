@@ -1,7 +1,7 @@
-// A thread an element, or in updates a piece, so that neighbours are neighbours in a row.
+// A thread has a piece of a row, so that neighbours are neighbours in a row.
 #include "embedding/requested_rows.h"
 
-#include "embedding/item_threads.cuh"
+#include "embedding/piece_moves.cuh"
 #include "embedding/row_update.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/no_key.h"
@@ -9,44 +9,67 @@
 namespace hlite::embedding::gpu {
 namespace {
 
-// The element of a row that a thread works on.
-struct Element {
-  int64_t row, column;
+template <int kPiece>
+struct FoundPiece {
+  bool there = false;
+  Pack<float, kPiece> values = {};
 };
-__device__ inline Element element_of(int64_t width) {
-  const int64_t i = global_thread(), row = i / width;
-  return {row, i - row * width};
-}
 
+template <int kPiece>
 __global__ void __launch_bounds__(kItemThreads)
     gather_requested_kernel(Matrix<const float> table, Vector<const uint32_t> rows,
-                            const uint32_t* count, Matrix<float> out) {
+                            const uint32_t* count, Matrix<float> out, int lanes) {
   const int64_t width = out.dim(1);
-  const auto [row, column] = element_of(width);
-  if (row >= rows.dim(0) || (count && row >= *count)) return;
-  const uint32_t from = rows.data()[row];
-  if (from != kNoKey)
-    out.data()[row * width + column] = table.data()[int64_t{from} * width + column];
+  const int64_t n = count && *count < rows.dim(0) ? *count : rows.dim(0);
+  move_pieces<kPiece>(
+      n, width, lanes,
+      [&](int64_t row, int64_t column) {
+        FoundPiece<kPiece> found;
+        const uint32_t from = rows.data()[row];
+        found.there = from != kNoKey;
+        if (found.there)
+          found.values = load_pack<kPiece>(table.data() + int64_t{from} * width + column);
+        return found;
+      },
+      [&](int64_t row, int64_t column, const FoundPiece<kPiece>& found) {
+        if (found.there) store_pack(out.data() + row * width + column, found.values);
+      });
 }
 
-template <typename From, typename To>
+// Block row y of the grid: the list of rank y.
+template <int kPiece, typename From, typename To>
 __global__ void __launch_bounds__(kItemThreads)
-    convert_requested_kernel(ExchangeShape shape, const uint32_t* counts, const From* from,
-                             To* to) {
-  const auto [row, column] = element_of(shape.width);
-  if (row >= shape.list_capacity()) return;
-  const int64_t list = row / shape.capacity, i = row * shape.width + column;
-  if (row - list * shape.capacity < counts[list]) to[i] = from_float<To>(to_float(from[i]));
+    convert_requested_kernel(ExchangeShape shape, const uint32_t* counts, const From* from, To* to,
+                             int lanes) {
+  const int64_t width = shape.width, start = blockIdx.y * shape.capacity * width;
+  const int64_t listed = counts[blockIdx.y];
+  move_pieces<kPiece>(
+      listed < shape.capacity ? listed : shape.capacity, width, lanes,
+      [&](int64_t row, int64_t column) {
+        return load_pack<kPiece>(from + start + row * width + column);
+      },
+      [&](int64_t row, int64_t column, const Pack<From, kPiece>& piece) {
+        store_pack(to + start + row * width + column, rounded<To>(floats_of(piece)));
+      });
 }
 
-__global__ void __launch_bounds__(kItemThreads) scatter_scaled_kernel(ScatterArgs args) {
+template <int kPiece>
+__global__ void __launch_bounds__(kItemThreads) scatter_scaled_kernel(ScatterArgs args, int lanes) {
   const int64_t width = args.in.dim(1);
-  const auto [row, column] = element_of(width);
-  if (row >= args.rows.dim(0) || row >= *args.count) return;
-  const int64_t to = args.rows.data()[row];
+  const int64_t n = *args.count < args.rows.dim(0) ? *args.count : args.rows.dim(0);
   const float factor = args.factor ? *args.factor : 1.0f;
-  args.out.data()[to * width + column] = args.in.data()[row * width + column] * factor;
-  if (args.touched && column == 0) args.touched[to] = 1;
+  move_pieces<kPiece>(
+      n, width, lanes,
+      [&](int64_t row, int64_t column) {
+        return load_pack<kPiece>(args.in.data() + row * width + column);
+      },
+      [&](int64_t row, int64_t column, Pack<float, kPiece> piece) {
+        const int64_t to = args.rows.data()[row];
+#pragma unroll
+        for (int j = 0; j < kPiece; ++j) piece.value[j] *= factor;
+        store_pack(args.out.data() + to * width + column, piece);
+        if (args.touched && column == 0) args.touched[to] = 1;
+      });
 }
 
 // `lanes` lanes a row, rows in turn.
@@ -78,25 +101,42 @@ __global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArg
 
 void gather_requested(cudaStream_t stream, const ConstWeightRows& table,
                       Vector<const uint32_t> rows, const uint32_t* count, Matrix<float> out) {
-  launch(item_shape("gather_requested", rows.dim(0) * out.dim(1), stream), gather_requested_kernel,
-         table.as<float>(), rows, count, out);
+  const Matrix<const float> from = table.as<float>();
+  move_rows("gather_requested", rows.dim(0), out.dim(1),
+            piece_for(out.dim(1), from.data(), out.data()), stream,
+            [&]<int kPiece>(const LaunchShape& shape, int lanes) {
+              launch(shape, gather_requested_kernel<kPiece>, from, rows, count, out, lanes);
+            });
+}
+
+template <typename From, typename To>
+static void convert_requested(const char* name, cudaStream_t stream, const ExchangeShape& shape,
+                              const uint32_t* counts, const From* from, To* to) {
+  move_rows(name, shape.capacity, shape.width, piece_for(shape.width, from, to), stream,
+            [&]<int kPiece>(LaunchShape launched, int lanes) {
+              launched.grid.y = static_cast<unsigned>(shape.ranks);
+              launch(launched, convert_requested_kernel<kPiece, From, To>, shape, counts, from, to,
+                     lanes);
+            });
 }
 
 void round_requested(cudaStream_t stream, const ExchangeShape& shape, const uint32_t* counts,
                      Matrix<const float> rows, Matrix<bf16> narrow) {
-  launch(item_shape("round_requested", shape.list_capacity() * shape.width, stream),
-         convert_requested_kernel<float, bf16>, shape, counts, rows.data(), narrow.data());
+  convert_requested("round_requested", stream, shape, counts, rows.data(), narrow.data());
 }
 
 void widen_requested(cudaStream_t stream, const ExchangeShape& shape, const uint32_t* counts,
                      Matrix<const bf16> narrow, Matrix<float> rows) {
-  launch(item_shape("widen_requested", shape.list_capacity() * shape.width, stream),
-         convert_requested_kernel<bf16, float>, shape, counts, narrow.data(), rows.data());
+  convert_requested("widen_requested", stream, shape, counts, narrow.data(), rows.data());
 }
 
 void scatter_scaled(cudaStream_t stream, const ScatterArgs& args) {
-  launch(item_shape("scatter_scaled", args.rows.dim(0) * args.in.dim(1), stream),
-         scatter_scaled_kernel, args);
+  const int64_t width = args.in.dim(1);
+  move_rows("scatter_scaled", args.rows.dim(0), width,
+            piece_for(width, args.in.data(), args.out.data()), stream,
+            [&]<int kPiece>(const LaunchShape& shape, int lanes) {
+              launch(shape, scatter_scaled_kernel<kPiece>, args, lanes);
+            });
 }
 
 void update_rows(cudaStream_t stream, const RowsUpdateArgs& args) {

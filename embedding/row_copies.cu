@@ -1,26 +1,35 @@
-// Kernels that copy rows: a thread an element, so that neighbours are neighbours in a row.
+// Kernels that copy rows: a thread has a piece of a row, so that neighbours are neighbours in a row.
 #include "embedding/row_copies.h"
 
-#include "embedding/item_threads.cuh"
+#include "embedding/piece_moves.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
 
 namespace hlite::embedding::gpu {
 namespace {
 
+template <int kPiece>
 __global__ void __launch_bounds__(kItemThreads)
     copy_rows_kernel(Matrix<const float> from, Vector<const uint32_t> rows, Matrix<float> to,
-                     bool gather) {
-  const int64_t i = global_thread();
-  const int64_t width = from.dim(1), row = i / width, column = i - row * width;
-  if (row >= rows.dim(0)) return;
-  const int64_t other = int64_t{rows.data()[row]} * width + column;
-  to.data()[gather ? i : other] = from.data()[gather ? other : i];
+                     bool gather, int lanes) {
+  const int64_t width = from.dim(1);
+  const auto other = [&](int64_t row) { return int64_t{rows.data()[row]}; };
+  move_pieces<kPiece>(
+      rows.dim(0), width, lanes,
+      [&](int64_t row, int64_t column) {
+        return load_pack<kPiece>(from.data() + (gather ? other(row) : row) * width + column);
+      },
+      [&](int64_t row, int64_t column, const Pack<float, kPiece>& piece) {
+        store_pack(to.data() + (gather ? row : other(row)) * width + column, piece);
+      });
 }
 
 void copy_rows(cudaStream_t stream, Matrix<const float> from, Vector<const uint32_t> rows,
                Matrix<float> to, bool gather) {
-  launch(item_shape(gather ? "gather_rows" : "scatter_rows", rows.dim(0) * from.dim(1), stream),
-         copy_rows_kernel, from, rows, to, gather);
+  move_rows(gather ? "gather_rows" : "scatter_rows", rows.dim(0), from.dim(1),
+            piece_for(from.dim(1), from.data(), to.data()), stream,
+            [&]<int kPiece>(const LaunchShape& shape, int lanes) {
+              launch(shape, copy_rows_kernel<kPiece>, from, rows, to, gather, lanes);
+            });
 }
 
 }  // namespace
