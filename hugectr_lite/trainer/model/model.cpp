@@ -163,17 +163,23 @@ void Model::synchronize() {
   if (ranks_.context.devices) ranks_.context.world->barrier();
 }
 
+void Model::between_runs(FunctionRef<void()> body) {
+  synchronize();
+  body();
+  synchronize();  // what it has put on streams, too
+}
+
 // After a run of the plan that exceeded a capacity and has not counted.
 void Model::grow_exchanges(const plan::Plan& plan) {
-  synchronize();
-  const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
-  for (const auto& e : layers_.embeddings)
-    if (const std::string grown = e->tables().steps().grow(); !grown.empty())
-      log::warning("iteration {}: {}", done + 1, grown);
-  executor_->forget();
-  rates_.set_iterations(done);
-  exchanges_->status.clear_capacity_exceeded();
-  synchronize();
+  between_runs([&] {
+    const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
+    for (const auto& e : layers_.embeddings)
+      if (const std::string grown = e->tables().steps().grow(); !grown.empty())
+        log::warning("iteration {}: {}", done + 1, grown);
+    executor_->forget();
+    rates_.set_iterations(done);
+    exchanges_->status.clear_capacity_exceeded();
+  });
 }
 
 bool Model::stop_requested() const {

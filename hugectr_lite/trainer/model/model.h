@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/plan/executor.h"
 #include "hugectr_lite/plan/step_work.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
@@ -63,10 +64,13 @@ class Model {
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
   // Waits until all runs of all ranks have ended, on several GPUs for no longer than others may
-  // take. Before memory is taken or freed there: a driver may do that when no GPU of the process
-  // runs a kernel, and one may wait for a rank that has not launched its own. Collective. REQUIRES
-  // compile().
+  // take: what the runs have made can be read. Collective. REQUIRES compile().
   void synchronize();
+  // Calls body() when all runs of all ranks have ended and before any rank's next one. For whatever
+  // takes, frees or page-locks memory: a driver may do that when no GPU of the process runs a
+  // kernel, and one may wait for a rank that has not launched its own. Collective, and so is
+  // body(): where it throws, other ranks leave by the abort. REQUIRES compile().
+  void between_runs(FunctionRef<void()> body);
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
   // Returns the Exec for what the CPU does, with a GPU too. REQUIRES compile().

@@ -19,7 +19,7 @@ std::optional<EvalResult> Evaluations::evaluate() {
   run_.expect_data();
   if (!evaluator_) {
     evaluator_ = evaluator_of(evaluation_set(run_.config));
-    evaluator_->allocate();
+    run_.model->between_runs([&] { evaluator_->allocate(); });
   }
   if (!start()) return std::nullopt;
   return finish();
@@ -34,8 +34,7 @@ bool Evaluations::start(Evaluator& evaluator) {
 }
 
 EvalResult Evaluations::test() {
-  run_.model->synchronize();
-  tester_->allocate();
+  run_.model->between_runs([&] { tester_->allocate(); });
   EvalResult result;
   counts_.leave_out([&] {
     tester_->start();
@@ -45,12 +44,12 @@ EvalResult Evaluations::test() {
 }
 
 std::optional<EvalResult> Evaluations::score_file(const std::string& path) {
-  run_.model->synchronize();
-  Evaluator evaluator(run_.config, {.path = path, .most_samples = kNoEnd, .test = true},
-                      *run_.model, run_.exec(), run_.ranks);
-  evaluator.allocate();
-  if (!start(evaluator)) return std::nullopt;
-  return evaluator.finish();
+  auto evaluator = evaluator_of({.path = path, .most_samples = kNoEnd, .test = true});
+  run_.model->between_runs([&] { evaluator->allocate(); });
+  std::optional<EvalResult> result;
+  if (start(*evaluator)) result = evaluator->finish();
+  run_.model->between_runs([&] { evaluator.reset(); });
+  return result;
 }
 
 }  // namespace hlite::trainer

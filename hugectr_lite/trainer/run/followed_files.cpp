@@ -67,10 +67,11 @@ data::FollowedSource::NextFile FollowedFiles::next() {
 }
 
 void FollowedFiles::open(const std::string& file) {
-  run_.model->synchronize();
-  run_.pinned = PinnedBlocks();  // before its memory goes
-  run_.followed->open(file);
-  run_.pinned = PinnedBlocks(run_.model->gpu(), run_.followed->memory());
+  run_.model->between_runs([&] {
+    run_.pinned = PinnedBlocks();  // before its memory goes
+    run_.followed->open(file);
+    run_.pinned = PinnedBlocks(run_.model->gpu(), run_.followed->memory());
+  });
 }
 
 }  // namespace hlite::trainer

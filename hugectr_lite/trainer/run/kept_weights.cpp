@@ -62,16 +62,17 @@ void KeptWeights::adopt(std::unique_ptr<ReadFile> file, const FileSum& sum) {
 void KeptWeights::load() {
   HLITE_CHECK(file_ != nullptr, "no weights are kept");
   Model& model = *run_.model;
-  model.synchronize();
-  std::vector<TensorRef> tensors =
-      weights_to_read(model, *file_, with_states_ ? file_.get() : nullptr);
-  if (with_states_)
-    tensors = joined(std::move(tensors), states_to_read(model, *file_, run_.iteration));
-  const FileSum found = checkpoint::SafetensorsReader(*file_).read_all(tensors);
-  if (found.bytes != sum_.bytes || found.xxh3_64 != sum_.xxh3_64)
-    raise<DataError>("{}: expected the weights that this run wrote, with checksum {}, found {}",
-                     file_->name(), sum_.digits(), found.digits());
-  weights_changed(model);
+  model.between_runs([&] {
+    std::vector<TensorRef> tensors =
+        weights_to_read(model, *file_, with_states_ ? file_.get() : nullptr);
+    if (with_states_)
+      tensors = joined(std::move(tensors), states_to_read(model, *file_, run_.iteration));
+    const FileSum found = checkpoint::SafetensorsReader(*file_).read_all(tensors);
+    if (found.bytes != sum_.bytes || found.xxh3_64 != sum_.xxh3_64)
+      raise<DataError>("{}: expected the weights that this run wrote, with checksum {}, found {}",
+                       file_->name(), sum_.digits(), found.digits());
+    weights_changed(model);
+  });
 }
 
 }  // namespace hlite::trainer

@@ -18,9 +18,11 @@
 
 namespace hlite::trainer {
 
-// Calls body(lists) with the tensors of all ranks, on rank 0.
+// Calls body(lists) with the tensors of all ranks, on rank 0. Ranks take memory to read rows of
+// their GPUs.
 void Saver::write(const RankLists& lists, const std::function<void(const RankLists&)>& body) {
-  counts_.leave_out([&] { write_collected(run_.exec(), run_.ranks, lists, body); });
+  run_.model->between_runs(
+      [&] { counts_.leave_out([&] { write_collected(run_.exec(), run_.ranks, lists, body); }); });
 }
 
 void Saver::save(const std::string& directory, const PolicyState& policy) {
@@ -89,7 +91,6 @@ checkpoint::CheckpointMeta Saver::meta(const PolicyState& policy) {
 }
 
 FileSum Saver::write_tensors(const std::string& path, const std::vector<TensorRef>& tensors) {
-  run_.model->synchronize();
   FileSum sum;
   write({tensors}, [&](const RankLists& lists) {
     sum = checkpoint::save_weights(path, lists[0], run_.trained_on.to_text());

@@ -24,16 +24,16 @@ void VocabularyKeeper::evict(const std::function<bool(const embedding::Eviction&
       layers.push_back(layer.get());
   if (layers.empty()) return;
   VocabularyEvent event{.iter = run_.iteration};
-  run_.model->synchronize();
-  counts_.leave_out([&] {
-    for (embedding::EmbeddingLayer* const layer : layers) {
-      embedding::EmbeddingTables& tables = layer->tables();
-      const int64_t interval = tables.vocabulary_rules()->eviction.interval;
-      tables.evict(run_.iteration, interval > 0 ? run_.iteration - interval : evicted_);
-      event.layers.push_back({layer->name(), tables.vocabulary()});
-    }
+  run_.model->between_runs([&] {
+    counts_.leave_out([&] {
+      for (embedding::EmbeddingLayer* const layer : layers) {
+        embedding::EmbeddingTables& tables = layer->tables();
+        const int64_t interval = tables.vocabulary_rules()->eviction.interval;
+        tables.evict(run_.iteration, interval > 0 ? run_.iteration - interval : evicted_);
+        event.layers.push_back({layer->name(), tables.vocabulary()});
+      }
+    });
   });
-  if (run_.ranks.devices) run_.ranks.world->barrier();  // before any rank's next run
   run_.records.notify(&RunRecord::vocabulary, event);
   for (const std::string& line : vocabulary_texts(event)) run_.progress.line(line);
 }
