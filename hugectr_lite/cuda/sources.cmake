@@ -12,10 +12,11 @@ set(hlite_kernel_sources
   embedding/sparse_update.cu
   hugectr_lite/comm/nccl.cu
   hugectr_lite/comm/peers.cu
+  hugectr_lite/core/copy_two.cu
   hugectr_lite/core/device_identity.cu
   hugectr_lite/core/fill.cu
-  hugectr_lite/ops/activation.cu
   hugectr_lite/core/urgent_stream.cu
+  hugectr_lite/ops/activation.cu
   hugectr_lite/ops/attention.cu
   hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/batched_product.cu

@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/comm/wait_limit.h"
+#include "hugectr_lite/core/copy_two.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 
@@ -54,24 +55,23 @@ void RunStatus::emit_notice(plan::Plan& plan) {
             }});
 }
 
-static void copy_word(const Exec& exec, float* to, const float* from) {
-  if (exec.on_gpu()) return exec.cuda->copy(to, from, sizeof(float), exec.stream);
-  *to = *from;
-}
-
-// The host of a GPU writes its stop request to page-locked memory, which is read when the copy
+// The host of a GPU writes its stop request to page-locked memory, which is read when the kernel
 // runs.
 void RunStatus::put(const Exec& exec, const float* loss) const {
   float* const words = buffers_->data<float>(words_);
-  copy_word(exec, &words[0], loss);
-  if (exec.on_gpu()) return copy_word(exec, &words[1], notices_->stop.get());
+  if (exec.on_gpu())
+    return kernels::copy_two(exec,
+                             {.from = {loss, notices_->stop.get()}, .to = {&words[0], &words[1]}});
+  words[0] = *loss;
   words[1] = stop_request_ && stop_request_() ? 1.0f : 0.0f;
 }
 
 void RunStatus::take(const Exec& exec, float* loss) const {
   const float* const words = buffers_->data<float>(words_);
-  copy_word(exec, loss, &words[0]);
-  if (exec.on_gpu()) copy_word(exec, buffers_->data<float>(stop_), &words[1]);
+  if (exec.on_gpu())
+    return kernels::copy_two(
+        exec, {.from = {&words[0], &words[1]}, .to = {loss, buffers_->data<float>(stop_)}});
+  *loss = words[0];
 }
 
 void RunStatus::begin_run() {

@@ -137,6 +137,13 @@ TEST_CASE("a run on GPUs ends with one message when one of them fails during any
   }
 }
 
+// Each copy is a piece of work of its own, and words that go between a step's buffers need none.
+TEST_CASE("an iteration on several GPUs copies nothing but its batch") {
+  const GpuRuns runs(2);
+  const int labels_dense_keys = 3;
+  CHECK(runs.window({gpu("[[0,1]]"), kGraphs}, 1, What::kFails, "copy", 3).in == labels_dense_keys);
+}
+
 // The last signal of the last iteration is left out of the graph. Only the host waits for it, when
 // it reads the loss.
 TEST_CASE("reading the loss of a run that never ends fails after HLITE_COMM_TIMEOUT") {
