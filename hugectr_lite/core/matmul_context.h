@@ -17,6 +17,9 @@ struct MatmulOptions {
   // The file where the fastest algorithm for each shape is remembered; null or empty: nowhere, and
   // cuBLASLt's first choice is taken instead of the fastest.
   const char* algorithm_file = nullptr;
+  // Products that differ in their number of rows alone, the batch, take one algorithm: that of the
+  // largest batch so far. So a row's bits are the same in every smaller one.
+  bool one_for_all_batches = false;
   // Hears of what went wrong without stopping anything,
   // on the thread that multiplies. Null: stderr.
   void (*warn)(const char* text) = nullptr;

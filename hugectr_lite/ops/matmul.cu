@@ -94,6 +94,7 @@ std::string current_device() {
 
 Matmul::Matmul(const MatmulOptions& options)
     : float_compute_(options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F),
+      one_for_all_batches_(options.one_for_all_batches),
       device_(current_device()),
       algorithm_file_(options.algorithm_file ? options.algorithm_file : ""),
       warn_(options.warn) {

@@ -187,7 +187,11 @@ class Matmul {
   [[nodiscard]] bool follow_remembered(const LockedAlgorithms& remembered, const Search& search,
                                        ProductPlan& plan);
 
+  // The plan of the same product of the largest batch, or null.
+  [[nodiscard]] const ProductPlan* plan_of_largest_batch(const Key& key) const;
+
   cublasComputeType_t float_compute_;
+  bool one_for_all_batches_;
   std::string device_;  // as keys of the algorithm file name it
   std::string algorithm_file_;
   bool can_remember_ = true;  // until the file turns out not to be writable

@@ -218,6 +218,20 @@ bool Matmul::follow_remembered(const LockedAlgorithms& remembered, const Search&
   return true;
 }
 
+const Matmul::ProductPlan* Matmul::plan_of_largest_batch(const Key& key) const {
+  constexpr size_t kBatch = 13;  // n, in the key
+  const ProductPlan* largest = nullptr;
+  int64_t most = 0;
+  for (const auto& [other, plan] : plans_) {
+    Key same = other;
+    same[kBatch] = key[kBatch];
+    if (same != key || other[kBatch] <= most) continue;
+    most = other[kBatch];
+    largest = &plan;
+  }
+  return largest;
+}
+
 Matmul::ProductPlan Matmul::make_plan(MatmulProblem problem, const Key& key,
                                       const EpilogueKernels* kernels, cudaStream_t stream) {
   const bool fused = problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
@@ -238,6 +252,12 @@ Matmul::ProductPlan Matmul::make_plan(MatmulProblem problem, const Key& key,
     problem.d = trial.data();
   }
   ProductPlan plan = describe(problem);
+  if (const ProductPlan* const of = one_for_all_batches_ ? plan_of_largest_batch(key) : nullptr;
+      of && (!of->supported || fits(plan, of->algorithm))) {
+    plan.algorithm = of->algorithm;
+    plan.supported = of->supported;
+    return plan;
+  }
   const std::vector<MatmulAlgorithm> all = candidates(plan, problem);
   const auto without_algorithm = [&] {
     if (fused)

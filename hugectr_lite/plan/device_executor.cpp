@@ -46,7 +46,8 @@ DeviceExecutor::~DeviceExecutor() {
   cuda::Failure ignored;
   for (void* stream : streams_)
     if (stream) (void)table_.stream_synchronize.entry(&ignored, stream);
-  for (const auto& [key, graph] : captured_) (void)table_.graph_destroy.entry(&ignored, graph);
+  for (const auto& [key, graph] : captured_)
+    (void)table_.graph_destroy.entry(&ignored, graph.handle);
   for (void* event : events_) (void)table_.event_destroy.entry(&ignored, event);
   for (void* event : {copied_, forked_, done_[0], done_[1]})
     if (event) (void)table_.event_destroy.entry(&ignored, event);
@@ -116,10 +117,13 @@ void DeviceExecutor::run(const Plan& plan, const StepContext& context) {
 
   const Key key{&plan, context.batch, context.mean_over(), side_};
   const auto captured = captured_.find(key);
-  if (captured != captured_.end())
-    table_.graph_launch(captured->second, stream());
-  else
+  ++runs_;
+  if (captured != captured_.end()) {
+    captured->second.ran = runs_;
+    table_.graph_launch(captured->second.handle, stream());
+  } else {
     issue_or_capture(key, plan, context);
+  }
   extend_run();
 }
 
@@ -136,6 +140,7 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
     issue(plan, context, /*copies=*/false);
     return rendezvous();
   }
+  if (captured_.size() >= options_.most_graphs) drop_oldest_graph();
   void* graph = nullptr;
   table_.capture_begin(stream());
   try {
@@ -147,9 +152,19 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
     throw;
   }
   table_.capture_end(stream(), &graph);
-  captured_[key] = graph;
+  captured_[key] = {graph, runs_};
   rendezvous();
   table_.graph_launch(graph, stream());
+}
+
+// Of the same shape on all ranks.
+void DeviceExecutor::drop_oldest_graph() {
+  const auto oldest =
+      std::min_element(captured_.begin(), captured_.end(),
+                       [](const auto& a, const auto& b) { return a.second.ran < b.second.ran; });
+  table_.stream_synchronize(stream());
+  table_.graph_destroy(oldest->second.handle);
+  captured_.erase(oldest);
 }
 
 void DeviceExecutor::run_step(const Step& step, const StepContext& context) const {
@@ -162,7 +177,7 @@ void DeviceExecutor::run_step(const Step& step, const StepContext& context) cons
 }
 
 void DeviceExecutor::forget() {
-  for (const auto& [key, graph] : captured_) table_.graph_destroy(graph);
+  for (const auto& [key, graph] : captured_) table_.graph_destroy(graph.handle);
   captured_.clear();
   seen_.clear();
 }

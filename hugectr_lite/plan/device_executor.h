@@ -23,6 +23,8 @@ namespace hlite::plan {
 
 struct DeviceOptions {
   bool graphs = true;  // without them every run issues every step
+  // At most so many graphs are kept, those that ran last: a server's batches have many shapes.
+  size_t most_graphs = 64;
   // On several GPUs: called around a shape's first run and its capture, which take memory and load
   // code; returns when all ranks have called it.
   std::function<void()> rendezvous = {};
@@ -75,8 +77,15 @@ class DeviceExecutor final : public Executor {
   void *copied_ = nullptr, *forked_ = nullptr;
   std::array<void*, 2> done_{};  // the last run that read each side
   int side_ = 0;                 // of the last run
+  void drop_oldest_graph();
+
   std::map<Key, bool> seen_;
-  std::map<Key, void*> captured_;
+  struct Graph {
+    void* handle = nullptr;
+    int64_t ran = 0;  // number of its last run
+  };
+  std::map<Key, Graph> captured_;
+  int64_t runs_ = 0;
 };
 
 }  // namespace hlite::plan

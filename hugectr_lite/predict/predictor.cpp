@@ -1,5 +1,7 @@
 #include "hugectr_lite/predict/predictor.h"
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -84,6 +86,27 @@ Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weig
     trainer::load_trained_weights(model_, source);
   }
   trainer::weights_changed(model_);
+  if (model_.gpu()) run_largest();
+}
+
+int64_t filled_up(int64_t samples, int64_t most) {
+  constexpr uint64_t kStep = 64;
+  const auto n = static_cast<uint64_t>(samples);
+  const uint64_t filled = n <= kStep ? std::bit_ceil(n) : (n + kStep - 1) / kStep * kStep;
+  return std::min(static_cast<int64_t>(filled), most);
+}
+
+// Smaller batches take the algorithms that matrix products of the largest one take. Dense features
+// are 1: products of zeros would not show if an algorithm is right.
+void Predictor::run_largest() {
+  const config::DataConfig& data = model_.config().data;
+  data::BatchBuffer buffer(batch_size(), data.label_width(), data.dense_width(),
+                           data.key_layout().columns);
+  buffer.set_size(batch_size());
+  data::HostBatch& batch = buffer.batch();
+  std::fill_n(batch.dense.data(), batch.dense.size(), 1.0f);
+  trainer::SampleOutputs unused;
+  run(batch, unused);
 }
 
 void Predictor::expect_unchanged() const {
@@ -102,7 +125,9 @@ void Predictor::populate(const std::function<bool()>& stop) const {
 }
 
 void Predictor::run(const data::HostBatch& batch, trainer::SampleOutputs& outputs) {
-  model_.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+  const int64_t size =
+      model_.gpu() ? filled_up(batch.size, std::min(batch_size(), batch.keys.dim(0))) : batch.size;
+  model_.evaluate({.batch = size, .input = trainer::input_of(batch)});
   expect_unchanged();
   trainer::append_outputs(model_, batch.size, outputs);
   trainer::check_keys(model_);

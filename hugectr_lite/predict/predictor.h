@@ -39,6 +39,10 @@ struct ScoringOptions {
   int threads = 0;
 };
 
+// The samples of a batch on a GPU, which has a graph and plans of products for each size: 1, 2, 4,
+// ... 64, then multiples of 64, at most `most`. The rows after a batch's samples are zero.
+int64_t filled_up(int64_t samples, int64_t most);
+
 class Predictor {
  public:
   // `weights` of any number of ranks on any device. `config`, a prediction_config(), must outlive
@@ -73,6 +77,7 @@ class Predictor {
   // `source`: a file of weights, those of the chain of deltas, or the model itself.
   Predictor(const config::TrainConfig& config, const ModelWeights& weights,
             const std::string& source, const ScoringOptions& options);
+  void run_largest();
 
   ThreadPool pool_;
   std::optional<MappedWeights> mapped_;

@@ -159,6 +159,26 @@ TEST_CASE("work that others wait for comes first, in a graph too") {
   CHECK(emulation::graph_flags() == cudaGraphInstantiateFlagUseNodePriority);
 }
 
+TEST_CASE("graphs of shapes that ran longest ago make way for others") {
+  const cuda::Backend& table = emulated_cuda();
+  Pipeline p(table);
+  plan::DeviceExecutor executor(table, p.buffers, {.most_graphs = 4});
+  std::vector<float> want(2 * Pipeline::kMax);
+  for (int round = 0; round < 6; ++round)
+    for (const int64_t batch : {8, 3, 8, 5, 8, 1, 8, 7}) {
+      const auto values = numbers(static_cast<float>(100 * round + batch));
+      executor.run(p.plan, batch_of(batch, values.data()));
+      executor.wait_for_input();
+      for (int64_t s = 0; s < batch; ++s)
+        want[static_cast<size_t>(s)] = want[static_cast<size_t>(s + Pipeline::kMax)] =
+            values[static_cast<size_t>(s)];
+      CHECK((read(table, p, p.state) == want));
+      CHECK(executor.graphs() <= 4);
+    }
+  CHECK(executor.graphs() == 4);
+  CHECK(emulation::machine().graphs == 4);
+}
+
 TEST_CASE("a step that fails in a capture leaves the executor usable") {
   const cuda::Backend& table = emulated_cuda();
   Pipeline p(table);

@@ -34,11 +34,11 @@ class FusedLayer {
         dw_(table, kLayerIn * kLayerOut),
         db_(table, kLayerOut) {}
 
-  void forward(const MatmulStream& on) const {
-    ops::fully_connected_forward<T>(on.exec(), {x_.data(), kLayerBatch, kLayerIn},
+  void forward(const MatmulStream& on, int64_t batch = kLayerBatch) const {
+    ops::fully_connected_forward<T>(on.exec(), {x_.data(), batch, kLayerIn},
                                     {w_.data(), kLayerIn, kLayerOut}, {bias_.data(), kLayerOut},
-                                    true, {y_.data(), kLayerBatch, kLayerOut},
-                                    {mask_.data(), kLayerBatch, ops::relu_mask_bytes(kLayerOut)});
+                                    true, {y_.data(), batch, kLayerOut},
+                                    {mask_.data(), batch, ops::relu_mask_bytes(kLayerOut)});
   }
   void backward(const MatmulStream& on) const {
     const ops::LayerBelow<T> below = {{x_.data(), kLayerBatch, kLayerIn},
@@ -226,6 +226,28 @@ TEST_CASE("a bias gradient is summed by the product of the weights' if that is d
       check_sums_of_a<bf16>(fault, remembered);
       check_sums_of_a<fp16>(fault, remembered);
     }
+}
+
+TEST_CASE("where that is asked for, smaller batches take the algorithm of the largest one") {
+  for (const bool one : {false, true}) {
+    INFO("one " << one);
+    const MatmulLibraryGuard library;
+    const TemporaryDirectory directory;
+    const std::string path = directory / "algorithms.txt";
+    const FusedLayer<float> layer(emulated_cuda());
+    const MatmulStream on(
+        emulated_cuda(),
+        {.algorithm_file = path.c_str(), .one_for_all_batches = one, .warn = keep_warning});
+    layer.forward(on);
+    layer.forward(on);
+    const int largest = library->multiplied.back();
+    library->milliseconds[0] = 0.1;  // the fastest of what is searched now
+    for (const int64_t batch : {8, 1})
+      for (int i = 0; i < 2; ++i) {
+        layer.forward(on, batch);
+        CHECK((library->multiplied.back() == largest) == one);
+      }
+  }
 }
 
 TEST_CASE("of several algorithms those whose epilogue is wrong are passed over") {

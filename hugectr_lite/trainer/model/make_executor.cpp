@@ -37,10 +37,11 @@ void name_step(const std::string& step) {
 
 }  // namespace
 
-std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver,
+std::unique_ptr<plan::Executor> make_executor(const config::TrainConfig& config,
                                               const comm::RankContext& ranks,
                                               const cuda::Backend* gpu, plan::Buffers& buffers,
                                               const Exec& host) {
+  const config::SolverConfig& solver = config.solver;
   if (gpu) {
     const bool several = ranks.devices != nullptr;
     const std::string file = solver.algorithm_search ? default_algorithm_file() : std::string();
@@ -56,6 +57,7 @@ std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver
             .on_failure = name_step,
             .matmul = MatmulOptions{.tf32 = solver.enable_tf32_compute,
                                     .algorithm_file = file.c_str(),
+                                    .one_for_all_batches = !config.trains,
                                     .warn = [](const char* text) { log::warning("{}", text); }}});
   }
   if (ranks.ranks() > 1 && solver.enable_overlap)

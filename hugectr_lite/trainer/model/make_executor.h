@@ -11,7 +11,7 @@ namespace hlite::trainer {
 
 // On `gpu`, the current device; without one on `host`, with a thread for each lane where several
 // ranks exchange and the config wants that to overlap (enable_overlap). Throws DeviceError.
-std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver,
+std::unique_ptr<plan::Executor> make_executor(const config::TrainConfig& config,
                                               const comm::RankContext& ranks,
                                               const cuda::Backend* gpu, plan::Buffers& buffers,
                                               const Exec& host);

@@ -113,7 +113,7 @@ std::unique_ptr<Model::RankExchanges> Model::make_exchanges() const {
 void Model::compile(const Exec& host) {
   host_ = host;
   if (gpu_) require_device_memory(*this);
-  executor_ = make_executor(config_.solver, ranks_.context, gpu_, buffers_, host);
+  executor_ = make_executor(config_, ranks_.context, gpu_, buffers_, host);
   if (ranks_.context.devices) buffers_.set_wait([this] { executor_->synchronize(); });
   build_plans();
   for (const auto& e : layers_.embeddings) e->tables().prepare();
