@@ -39,5 +39,4 @@ void move_rows(const char* name, int64_t rows, int64_t width, int piece, cudaStr
   with_piece(piece, [&]<int kPiece>() { start.template operator()<kPiece>(shape, lanes); });
 }
 
-
 }  // namespace hlite::embedding::gpu
