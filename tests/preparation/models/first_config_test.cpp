@@ -254,7 +254,8 @@ TEST_CASE("A first config of histories takes the target of a list from the table
     const auto& embedding = config["layers"][1];
     CHECK(embedding["bottom"] == nlohmann::json({"context", "target", "history"}));
     CHECK(tables_of(config)["slot_tables"] == nlohmann::json({0, 1, 1, 2, 1, 2}));
-    CHECK(config["optimizer"]["adam_hparam"]["learning_rate"] == 0.001);
+    CHECK(config["optimizer"]["adam_hparam"]["learning_rate"] ==
+          (model == std::string("bst") ? 0.002 : 0.001));
   }
   const auto refused = [&](const Manifest& of, const std::string& message) {
     CHECK_THAT(test::message_of<ConfigError>([&] { first_config("din", of, "work/"); }),
