@@ -42,10 +42,11 @@ def write_data(path, length):
 
 def config(model, path):
     import hugectr_lite as hl
-    facts = {"format": "RawAsync", "train": {"samples": B * 250, "source": path}, "max_len": T, "columns": {"cats": [*"uicxy"]},
-             "rows": {"u": USERS, "i": ITEMS, "c": CATES}}
+    facts = {"format": "Parquet", "train": {"samples": B * 250, "source": path}, "max_len": T,
+             "columns": {"labels": ["label"], "cats": ["u", "i", "c", "i_history", "c_history"]}, "rows": {"u": USERS, "i": ITEMS, "c": CATES}}
     c = getattr(hl.models, model)(facts, width=WIDTH[model], hidden=(200, 80), dropout=0)
-    c["layers"][0].update(num_samples=B * 20, async_param={"num_threads": 1, "num_batches_per_thread": 2, "multi_hot_reader": True, "shuffle": False})
+    c["layers"][0].pop("columns")
+    c["layers"][0].update(format="RawAsync", num_samples=B * 20, async_param={"num_threads": 1, "num_batches_per_thread": 2, "multi_hot_reader": True, "shuffle": False})
     c["optimizer"]["update_type"] = "Local"
     c["solver"] = {"batchsize": B, "display": 1_000_000, "seed": 1}
     for layer in c["layers"]:
