@@ -320,22 +320,23 @@ def main():
     make.add_argument("--start", type=int, default=default.start, help="time at which window 0 begins")
     make.add_argument("--train", default="0:299", help="windows of training, begin:end")
     make.add_argument("--test", type=int, default=default.test, help="window to evaluate")
+    make.add_argument("--share", type=int, default=1, help="tables of tokens have one of so many of the benchmark's rows")
     make.add_argument("--rows", action="append", default=[], metavar="NAME=N", help=f"of the table of a token: {', '.join(ROWS)}")
     make.add_argument("--events-at-once", type=int, default=20_000_000, help="in memory")
     make.add_argument("--out", required=True)
     draw = commands.add_parser("generate", help="write a log like Yambda's whose best AUC is known")
-    for name, value in (("users", 800), ("events", 600), ("days", 10), ("seed", 1)):
+    for name, value in (("users", 800), ("events", 600), ("days", 10), ("seed", 1), ("artists", 200)):
         draw.add_argument("--" + name, type=int, default=value)
     draw.add_argument("--out", required=True)
     args = parser.parse_args()
     if args.command == "prepare":
-        rows = {**ROWS, **{name: int(n) for name, n in (one.split("=") for one in args.rows)}}
+        rows = {**{name: n // args.share for name, n in ROWS.items()}, **{name: int(n) for name, n in (one.split("=") for one in args.rows)}}
         rules = Rules(args.per_kind, args.among, args.min_past, args.played, args.day, args.start,
                       tuple(int(n) for n in args.train.split(":")), args.test, rows)
         for name, facts in prepare(args.events, args.artists, args.albums, rules, args.out, args.events_at_once).items():
             print(f"{name}: {facts['samples']} samples, label 1 in {facts['label_mean']:.4f}")
     else:
-        truth = generate(args.out, args.users, args.events, args.days, args.seed)
+        truth = generate(args.out, args.users, args.events, args.days, args.seed, artists=args.artists)
         last_day = truth.filter(pl.col("timestamp") >= (args.days - 1) * 86_400)
         best, of_item = (auc(last_day["label"].to_numpy(), last_day[name].to_numpy()) for name in ("probability", "of_item"))
         print(f"listens of the last day: {last_day.height}, best AUC {best:.4f}, of the item alone {of_item:.4f}")

@@ -228,7 +228,7 @@ std::string data_of(const std::string& model, const PreparedData& data, const Si
   if (parquet) text += fmt::format(R"( "columns": {},)", data.columns);
   if (raw && m.float_label && m.float_dense) text += R"( "float_label_dense": true,)";
   if (m.negative_share < 1) text += fmt::format(R"( "negative_share": {},)", m.negative_share);
-  if (raw && !sizes.many) text += R"( "shuffle_samples": true,)";
+  if (!sizes.many) text += R"( "shuffle_samples": true,)";
   if (raw && sizes.many) text += R"( "async_param": {"shuffle": true},)";
   std::vector<std::string> inputs;
   for (const SlotRun& run : inputs_of(model, data)) inputs.push_back(input_text(m, run));

@@ -140,7 +140,8 @@ TEST_CASE(
        {std::tuple(19'999, false, 20), std::tuple(999'999, true, 50), std::tuple(999'999, false, 5),
         std::tuple(1'000'000, true, 10), std::tuple(1'000'000, false, 2)}) {
     INFO(samples << " " << validation);
-    const auto config = config_of(manifest_of(samples, {10, 20}, validation));
+    Manifest manifest = manifest_of(samples, {10, 20}, validation);
+    const auto config = config_of(manifest);
     const auto& solver = config["solver"];
     CHECK(solver["num_epochs"] == epochs);
     CHECK(solver.contains("early_stop") == validation);
@@ -150,7 +151,10 @@ TEST_CASE(
     }
     CHECK(solver.contains("eval_every_epochs") == (validation && samples < 1'000'000));
     CHECK(solver.contains("eval_interval") == (validation && samples >= 1'000'000));
-    CHECK(config["layers"][0].contains("shuffle_samples") == (samples < 1'000'000));
+    for (const char* format : {"raw", "norm", "parquet"}) {
+      manifest.format = format;
+      CHECK(config_of(manifest)["layers"][0].contains("shuffle_samples") == (samples < 1'000'000));
+    }
   }
   // Four evaluations an epoch, of all 5000 samples in batches of 2048.
   const auto solver = config_of(manifest_of(1'000'000, {10, 20}))["solver"];
