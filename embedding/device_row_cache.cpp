@@ -45,7 +45,9 @@ UpdatedRows cut_rows(const DeviceRowCacheOptions& options, Cutter& cutter) {
                       : Matrix<float>(cutter.cut<float>(count * width), count, width);
   };
   UpdatedRows rows;
-  rows.w = part(0);
+  const int64_t width = options.widths[0];
+  rows.w = {cutter.cut<std::byte>(count * width * float_type_bytes(options.type)), count, width,
+            options.type};
   rows.state0 = part(1);
   rows.state1 = part(2);
   return rows;
@@ -144,8 +146,8 @@ void DeviceRowCache::check() const {
 
 RowCacheCounts DeviceRowCache::counts() const {
   const DeviceRowCounts of = read_counts();
-  const int64_t record = (options_.widths[0] + options_.widths[1] + options_.widths[2]) *
-                         static_cast<int64_t>(sizeof(float));
+  const int64_t record = options_.widths[0] * float_type_bytes(options_.type) +
+                         (options_.widths[1] + options_.widths[2]) * kFloatBytes;
   return {.lookups = static_cast<int64_t>(of.lookups),
           .resident = static_cast<int64_t>(of.resident),
           .fetched = static_cast<int64_t>(of.fetched),

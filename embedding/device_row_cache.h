@@ -21,6 +21,7 @@
 #include "embedding/device_row_args.h"
 #include "embedding/line_of_row.h"
 #include "embedding/row_cache_counts.h"
+#include "embedding/row_of_line.h"
 #include "hugectr_lite/core/exec_memory.h"
 
 namespace hlite::embedding {
@@ -29,7 +30,8 @@ struct DeviceRowCacheOptions {
   std::string name;  // the layer's
   int64_t rows = 0;  // that the rank owns, below 2^31
   int64_t lines = 0;
-  std::array<int64_t, 3> widths = {};  // floats of a row's weights, then of each state
+  std::array<int64_t, 3> widths = {};  // elements of a row's weights, then of each state
+  FloatType type = FloatType::kFloat;  // the weights'
   int64_t max_lookups = 0;             // maximum per batch, below 2^31
   int64_t host_rows = 0;               // that the host holds, if not all
 };
@@ -54,6 +56,7 @@ class DeviceRowCache {
   // Maps the rows that were admitted last to their lines. Sparse updates sort by row and then
   // replace rows by lines, so that sums of gradients do not depend on where rows lie.
   [[nodiscard]] LineOfRow line_of_row() const { return {rows_.where, rows_.line_count()}; }
+  [[nodiscard]] RowOfLine row_of_line() const { return {.rows = rows_.row_of}; }
 
   // Own rows in page-locked host memory, which kernels may use as well: all, or options.host_rows.
   [[nodiscard]] const UpdatedRows& host_rows() const { return host_; }

@@ -160,15 +160,19 @@ struct LaneMove {
   uint32_t from = kNoRow, to = kNoRow;
 };
 
-template <int kCount>
-__device__ inline void copy_part(const float* from, float* to, int64_t width,
+// Rows of so many bytes, a Unit an access.
+template <typename Unit>
+__device__ inline void copy_part(const std::byte* from, std::byte* to, int64_t bytes,
                                  const LaneMove (&moves)[kRowsInFlight], int lane) {
-  for (int64_t j = int64_t{lane} * kCount; j < width; j += kWarp * kCount) {
-    Pack<float, kCount> values[kRowsInFlight] = {};
+  const auto* const source = reinterpret_cast<const Unit*>(from);
+  auto* const target = reinterpret_cast<Unit*>(to);
+  const int64_t width = bytes / static_cast<int64_t>(sizeof(Unit));
+  for (int64_t j = lane; j < width; j += kWarp) {
+    Unit values[kRowsInFlight] = {};
     for (int i = 0; i < kRowsInFlight; ++i)
-      if (moves[i].from != kNoRow) values[i] = load_pack<kCount>(from + moves[i].from * width + j);
+      if (moves[i].from != kNoRow) values[i] = source[moves[i].from * width + j];
     for (int i = 0; i < kRowsInFlight; ++i)
-      if (moves[i].from != kNoRow) store_pack(to + moves[i].to * width + j, values[i]);
+      if (moves[i].from != kNoRow) target[moves[i].to * width + j] = values[i];
   }
 }
 
@@ -178,17 +182,19 @@ __device__ inline void copy_rows(const UpdatedRows& from, const UpdatedRows& to,
   LaneMove moves[kRowsInFlight];
   for (int i = 0; i < kRowsInFlight; ++i)
     moves[i] = {__shfl_sync(kAllLanes, move.from, i), __shfl_sync(kAllLanes, move.to, i)};
-  const auto copy = [&](const Matrix<float>& a, const Matrix<float>& b) {
-    constexpr int kCount = kPackCount<float>;
-    const uintptr_t ends = reinterpret_cast<uintptr_t>(a.data()) |
-                           reinterpret_cast<uintptr_t>(b.data()) |
-                           static_cast<uintptr_t>(a.dim(1) * kFloatBytes);
-    if (ends % (kCount * kFloatBytes) == 0)
-      copy_part<kCount>(a.data(), b.data(), a.dim(1), moves, lane);
+  const auto copy = [&](const WeightRows& a, const WeightRows& b) {
+    using Wide = Pack<float, kPackCount<float>>;
+    const int64_t bytes = a.row_bytes();
+    const uintptr_t ends = reinterpret_cast<uintptr_t>(a.bytes()) |
+                           reinterpret_cast<uintptr_t>(b.bytes()) | static_cast<uintptr_t>(bytes);
+    if (ends % sizeof(Wide) == 0)
+      copy_part<Wide>(a.bytes(), b.bytes(), bytes, moves, lane);
+    else if (ends % sizeof(float) == 0)
+      copy_part<float>(a.bytes(), b.bytes(), bytes, moves, lane);
     else
-      copy_part<1>(a.data(), b.data(), a.dim(1), moves, lane);
+      copy_part<uint16_t>(a.bytes(), b.bytes(), bytes, moves, lane);
   };
-  copy(from.w.as<float>(), to.w.as<float>());
+  copy(from.w, to.w);
   if (from.state0.data()) copy(from.state0, to.state0);
   if (from.state1.data()) copy(from.state1, to.state1);
 }
@@ -257,7 +263,8 @@ __global__ void __launch_bounds__(kItemThreads)
   });
 }
 
-__global__ void __launch_bounds__(kItemThreads) flush_kernel(DeviceRows of) {
+// A minimum of one block: without one ptxas saves registers by spilling some.
+__global__ void __launch_bounds__(kItemThreads, 1) flush_kernel(DeviceRows of) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t lines = of.line_count();
   for_each_row(lines, [&](int64_t i) {

@@ -182,7 +182,8 @@ void EmbeddingLayer::set_optimizer(const config::TrainConfig& config) {
   spec_.rule = optimizer.rule;
   spec_.update_type = optimizer.update_type;
   spec_.atomic_update =
-      optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd;
+      optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd &&
+      spec_.table_type == FloatType::kFloat;  // there is no atomic stochastic rounding
   spec_.penalty = config_.penalty;
   schedule_ = optimizer.schedule;
   check_whole_gradients(config, own ? *own : *config.root.find("optimizer"));

@@ -55,16 +55,17 @@ void EmbeddingTables::declare(plan::Buffers& buffers) {
 
 int64_t EmbeddingTables::workspace_bytes() const {
   return steps_.workspace_bytes() + (index_ ? index_->bytes() : 0) +
-         (storage_.tier() ? storage_.tier()->bytes() : 0);
+         (storage_.tier() ? storage_.tier()->bytes() : 0) + storage_.names_bytes();
 }
 
 void EmbeddingTables::prepare() {
   if (index_) index_->allocate();
+  if (index_) storage_.set_device_keys(index_->device_keys());
   steps_.prepare();
 }
 
 void EmbeddingTables::reserve(const KeysOf& keys_of, const WordsOf& words_of, const Exec& exec) {
-  storage_.start_tier();
+  storage_.start(exec);
   if (index_) return reserve_hashed(keys_of, words_of);
   reads_all_ = !keys_of(table_name(spec_.name, 0), false);  // a file of all rows has no keys
   if (!reads_all_) read_touched(keys_of, exec);
@@ -170,7 +171,7 @@ TableFiles::Keys EmbeddingTables::with_rows(std::vector<std::vector<uint32_t>> k
 }
 
 void EmbeddingTables::initialize(const Exec& exec) {
-  storage_.start_tier();
+  storage_.start(exec);
   if (index_)
     index_->clear();  // hashed rows
   else

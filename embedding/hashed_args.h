@@ -120,7 +120,7 @@ inline const Kernel<void(const HashedArgs&)> hashed_find{"hashed_find"};
 inline const Kernel<void(const HashedTable&, uint32_t /*count*/)> hashed_assign{"hashed_assign"};
 // out[i] = row list.rows[i] of the table, exactly; the initial values of key i where it is kUnseen;
 // as it was where it is kNoKey.
-inline const Kernel<void(const HashedArgs& /*list*/, Matrix<const float> /*table*/,
+inline const Kernel<void(const HashedArgs& /*list*/, const ConstWeightRows& /*table*/,
                          const InitialValues&, Matrix<float> /*out*/)>
     hashed_gather{"hashed_gather"};
 // Sets the initial values of rows [first, end).
@@ -129,7 +129,7 @@ inline const Kernel<void(const HashedTable&, const UpdatedRows&, const InitialVa
     hashed_initial_values{"hashed_initial_values"};
 // pool_unseen() of hashed_lookup.h.
 template <typename T>
-inline const Kernel<void(const HashedArgs&, Matrix<const float> /*table*/, const InitialValues&,
+inline const Kernel<void(const HashedArgs&, const ConstWeightRows& /*table*/, const InitialValues&,
                          View<T, 3> /*out*/)>
     pool_unseen{"pool_unseen"};
 }  // namespace kernels

@@ -93,6 +93,7 @@ void HashedIndex::allocate() {
   size_t bytes = 0;
   (void)cut_table(capacity_, max_keys_, nullptr, &bytes);
   memory_ = ExecMemory(exec_, bytes, "hash table");
+  exec_.cuda->zero(memory_.data(), memory_.size(), exec_.stream);  // keys of unused rows, for draws
   workspace_ = ExecMemory(exec_, static_cast<size_t>(list_workspace(max_lookups_)), "hash table");
   table_ = cut_table(capacity_, max_keys_, memory_.data(), &bytes);
   clear();
@@ -276,7 +277,7 @@ void HashedIndex::gather_requested(const Exec& exec, const HashedArgs& list,
     });
     return;
   }
-  kernels::hashed_gather(exec, list, storage_.own().w.as<float>(), absent_, out);
+  kernels::hashed_gather(exec, list, storage_.own().w, absent_, out);
 }
 
 // Also lists each table's keys that have no row, ascending, and counts the uses of those that have

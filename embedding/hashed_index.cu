@@ -199,9 +199,9 @@ __global__ void __launch_bounds__(kItemThreads)
   if (row == kUnseen) atomicAdd(&args.table.counts->refused, 1ull);
 }
 
-template <int kPiece>
+template <typename W, int kPiece>
 __global__ void __launch_bounds__(kItemThreads)
-    gather_kernel(HashedArgs list, const float* table, InitialValues first, Matrix<float> out,
+    gather_kernel(HashedArgs list, const W* table, InitialValues first, Matrix<float> out,
                   int lanes) {
   const int64_t width = out.dim(1);
   struct Found {
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kItemThreads)
             found.values.value[j] =
                 first.at(list.requested_tables[i], list.keys.data()[i], width, column + j);
         else if (found.there)
-          found.values = load_pack<kPiece>(table + row * width + column);
+          found.values = floats_of(load_pack<kPiece>(table + row * width + column));
         return found;
       },
       [&](int64_t i, int64_t column, const Found& found) {
@@ -228,6 +228,7 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 // Element by element of rows [first, end), or of those that came last.
+template <typename W>
 __global__ void __launch_bounds__(kItemThreads)
     initial_values_kernel(HashedTable table, UpdatedRows rows, InitialValues values, int64_t first,
                           int64_t end, bool came_last) {
@@ -240,8 +241,8 @@ __global__ void __launch_bounds__(kItemThreads)
     const int64_t row = i / width;
     const unsigned long long key = table.key_of_row[row];
     const int64_t column = i - row * width;
-    rows.w.floats()[i] =
-        values.at(static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key), width, column);
+    rows.w.as<W>().data()[i] = from_float<W>(
+        values.at(static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key), width, column));
     if (column < rows.state0.dim(1)) rows.state0.row(row)[column] = values.state;
     if (column < rows.state1.dim(1)) rows.state1.row(row)[column] = values.state;
   }
@@ -256,9 +257,9 @@ __global__ void __launch_bounds__(kItemThreads) assign_kernel(HashedTable table,
 }
 
 // A thread an element of the output; bags without an unseen key stay as they are.
-template <typename T>
+template <typename T, typename W>
 __global__ void __launch_bounds__(kItemThreads)
-    pool_unseen_kernel(HashedArgs args, const float* table, InitialValues first, T* out,
+    pool_unseen_kernel(HashedArgs args, const W* table, InitialValues first, T* out,
                        int64_t elements) {
   const int64_t i = global_thread();
   if (i >= elements) return;
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(kItemThreads)
     if (rows[k] == kNoKey) continue;
     const float value = rows[k] == kUnseen
                             ? first.at(of, args.keys.data()[first_key + k], width, column)
-                            : table[rows[k] * width + column];
+                            : to_float(table[rows[k] * width + column]);
     sum = found == 0 ? value : sum + value;
     ++found;
   }
@@ -297,8 +298,10 @@ void fill_initial_values(cudaStream_t stream, const HashedTable& table, const Up
                          const InitialValues& values, int64_t first, int64_t end, bool came_last) {
   constexpr int64_t kBlocks = 1024;  // usually few rows are new
   const int64_t most = came_last ? rows.w.size() : (end - first) * rows.w.dim(1);
-  launch(item_shape("hashed_initial_values", most, stream, kBlocks), initial_values_kernel, table,
-         rows, values, first, end, came_last);
+  with_device_type(rows.w.type(), [&]<typename W>() {
+    launch(item_shape("hashed_initial_values", most, stream, kBlocks), initial_values_kernel<W>,
+           table, rows, values, first, end, came_last);
+  });
 }
 
 }  // namespace
@@ -356,20 +359,24 @@ void hashed_initial_values(cudaStream_t stream, const HashedTable& table, const 
   fill_initial_values(stream, table, rows, values, first, end, false);
 }
 
-void hashed_gather(cudaStream_t stream, const HashedArgs& list, Matrix<const float> table,
+void hashed_gather(cudaStream_t stream, const HashedArgs& list, const ConstWeightRows& rows,
                    const InitialValues& first, Matrix<float> out) {
-  move_rows("hashed_gather", out.dim(0), out.dim(1),
-            piece_for(out.dim(1), table.data(), out.data()), stream,
-            [&]<int kPiece>(const LaunchShape& shape, int lanes) {
-              launch(shape, gather_kernel<kPiece>, list, table.data(), first, out, lanes);
-            });
+  with_device_type(rows.type(), [&]<typename W>() {
+    const W* const table = rows.as<W>().data();
+    move_rows("hashed_gather", out.dim(0), out.dim(1), piece_for(out.dim(1), table, out.data()),
+              stream, [&]<int kPiece>(const LaunchShape& shape, int lanes) {
+                launch(shape, gather_kernel<W, kPiece>, list, table, first, out, lanes);
+              });
+  });
 }
 
 template <typename T>
-void pool_unseen(cudaStream_t stream, const HashedArgs& args, Matrix<const float> table,
+void pool_unseen(cudaStream_t stream, const HashedArgs& args, const ConstWeightRows& table,
                  const InitialValues& first, View<T, 3> out) {
-  launch(item_shape("pool_unseen", out.size(), stream), pool_unseen_kernel<T>, args, table.data(),
-         first, out.data(), out.size());
+  with_device_type(table.type(), [&]<typename W>() {
+    launch(item_shape("pool_unseen", out.size(), stream), pool_unseen_kernel<T, W>, args,
+           table.as<W>().data(), first, out.data(), out.size());
+  });
 }
 
 HLITE_KERNELS(hashed_index) {

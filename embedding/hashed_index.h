@@ -69,6 +69,8 @@ class HashedIndex {
     return row < index_->size() ? index_->keys()[row] : 0;
   }
   [[nodiscard]] std::vector<uint64_t> keys() const;
+  // On a GPU: table_key() by row, some key's of rows that none has; else null.
+  [[nodiscard]] const unsigned long long* device_keys() const { return table_.key_of_row; }
   // Replaces all keys by these: key i gets row i with initial values. Drops the counted keys.
   void assign(const std::vector<uint64_t>& keys);
 

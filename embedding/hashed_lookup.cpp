@@ -68,7 +68,7 @@ void pool_on_cpu(const Exec& exec, const HashedArgs& of, Matrix<const W> table,
 template <typename T>
 void pool_unseen(const Exec& exec, const HashedArgs& batch, const ConstWeightRows& table,
                  const InitialValues& first, View<T, 3> out) {
-  if (exec.on_gpu()) return kernels::pool_unseen<T>(exec, batch, table.as<float>(), first, out);
+  if (exec.on_gpu()) return kernels::pool_unseen<T>(exec, batch, table, first, out);
   if constexpr (kOnCpu<T>)
     with_float_type(table.type(),
                     [&]<typename W>() { pool_on_cpu(exec, batch, table.as<W>(), first, out); });

@@ -56,7 +56,7 @@ class HostLines final : public DiskTier {
              int64_t count, bool training) override;
   [[nodiscard]] bool reads_ahead() const override { return false; }
   [[nodiscard]] LineOfRow line_of_row() const override { return device_.line_of_row(); }
-  [[nodiscard]] RowOfLine row_of_line() const override { return {}; }
+  [[nodiscard]] RowOfLine row_of_line() const override { return device_.row_of_line(); }
   void check() const override { device_.check(); }
   void read(size_t part, std::span<const uint32_t> rows, void* out) override;
   void write(size_t part, std::span<const uint32_t> rows, const void* in) override;

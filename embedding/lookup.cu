@@ -7,7 +7,7 @@
 // One-hot: a warp makes 32 neighbouring rows of the output. Its lanes find one row each, so that
 // keys are read together and divisions are done once a row; then the warp copies the rows, each
 // shared by `lanes` lanes with a piece of 16 bytes each, kCopies at a time so that enough bytes are
-// on their way: 2 KiB a warp at V = 128.
+// on their way: 2 KiB a warp at V = 128. Tables of 16 bits and outputs of 16 bits: 8 elements a lane.
 //
 // Several keys a slot: the lanes of a row add up the rows of one bag in the order of its columns,
 // kAdds on their way at a time, with the next keys read meanwhile. Sums run in one thread in a
@@ -28,10 +28,10 @@ constexpr int kThreads = 256;
 constexpr int kCopies = 4;
 constexpr int kAdds = 4;
 
-template <typename T, int kPiece>
+template <typename T, typename W, int kPiece>
 __global__ void __launch_bounds__(kThreads)
-    copy_rows_kernel(SlotsRef slots, const float* table, const uint32_t* keys, T* out,
-                     uint32_t bags, int lanes, KeyRecorder check) {
+    copy_rows_kernel(SlotsRef slots, const W* table, const uint32_t* keys, T* out, uint32_t bags,
+                     int lanes, KeyRecorder check) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t mine = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int64_t first = mine - lane;  // of the warp's rows of the output
@@ -48,16 +48,16 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kCopies; ++u)
       source[u] = __shfl_sync(0xffffffffu, row, (at + u * groups + group) % kWarp);
     for (int64_t column = lane % lanes * kPiece; column < width; column += lanes * kPiece) {
-      Pack<float, kPiece> pieces[kCopies];
+      Pack<W, kPiece> pieces[kCopies];
 #pragma unroll
       for (int u = 0; u < kCopies; ++u)
         pieces[u] = source[u] == kNoRow || at + u * groups + group >= rows
-                        ? Pack<float, kPiece>{}
+                        ? Pack<W, kPiece>{}
                         : load_pack<kPiece>(table + source[u] * width + column);
 #pragma unroll
       for (int u = 0; u < kCopies; ++u) {
         const int r = at + u * groups + group;
-        if (r < rows) store_passing(out + (first + r) * width + column, rounded<T>(pieces[u]));
+        if (r < rows) store_passing(out + (first + r) * width + column, converted<T>(pieces[u]));
       }
     }
   }
@@ -79,10 +79,10 @@ struct BagRows {
   }
 };
 
-template <typename T, int kPiece>
+template <typename T, typename W, int kPiece>
 __global__ void __launch_bounds__(kThreads)
-    pool_rows_kernel(SlotsRef slots, const float* table, const uint32_t* keys, T* out,
-                     uint32_t bags, int lanes, KeyRecorder check) {
+    pool_rows_kernel(SlotsRef slots, const W* table, const uint32_t* keys, T* out, uint32_t bags,
+                     int lanes, KeyRecorder check) {
   const auto bag = static_cast<uint32_t>((int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes);
   if (bag >= bags) return;
   const auto count = static_cast<uint32_t>(slots.count);
@@ -103,19 +103,20 @@ __global__ void __launch_bounds__(kThreads)
     uint32_t rows[kAdds], next[kAdds];
     bag_rows.find(0, rows);
     for (int k = 0; k < hotness; k += kAdds) {
-      Pack<float, kPiece> pieces[kAdds];
+      Pack<W, kPiece> pieces[kAdds];
 #pragma unroll
       for (int u = 0; u < kAdds; ++u)
-        pieces[u] = rows[u] == kNoRow ? Pack<float, kPiece>{}
+        pieces[u] = rows[u] == kNoRow ? Pack<W, kPiece>{}
                                       : load_pack<kPiece>(table + rows[u] * width + column);
       bag_rows.find(k + kAdds, next);
 #pragma unroll
       for (int u = 0; u < kAdds; ++u) {
         if (rows[u] != kNoRow) {
+          const Pack<float, kPiece> row = floats_of(pieces[u]);
           // The first row as it is: added to 0 it would lose the sign of a zero.
 #pragma unroll
           for (int j = 0; j < kPiece; ++j)
-            sum.value[j] = found == 0 ? pieces[u].value[j] : sum.value[j] + pieces[u].value[j];
+            sum.value[j] = found == 0 ? row.value[j] : sum.value[j] + row.value[j];
           ++found;
         }
         rows[u] = next[u];
@@ -135,21 +136,27 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 void lookup_forward(cudaStream_t stream, const SlotsRef& slots, const ConstWeightRows& rows,
                     Matrix<const uint32_t> keys, View<T, 3> out, const KeyRecorder& check) {
-  const Matrix<const float> table = rows.as<float>();
   const int64_t batch = keys.dim(0), bags = batch * slots.count;
   if (!indices_fit(slots, batch))
     throw CudaError("lookup: expected fewer than 2^32 keys and rows, found a batch of " +
                     std::to_string(batch));
-  const int piece = piece_for(slots.width, table.data(), out.data());
-  const int lanes = lanes_for(slots.width, piece);
-  with_piece(piece, [&]<int kPiece>() {
-    const bool copies = slots.one_hot();
-    launch({.name = "lookup_forward",
-            .grid = grid_for(copies ? bags : bags * lanes, kThreads, kMaxGridX),
-            .block = kThreads,
-            .stream = stream},
-           copies ? copy_rows_kernel<T, kPiece> : pool_rows_kernel<T, kPiece>, slots, table.data(),
-           keys.data(), out.data(), static_cast<uint32_t>(bags), lanes, check);
+  with_device_type(rows.type(), [&]<typename W>() {
+    const W* const table = rows.as<W>().data();
+    const auto start = [&]<int kPiece>() {
+      const bool copies = slots.one_hot();
+      const int lanes = lanes_for(slots.width, kPiece);
+      launch({.name = "lookup_forward",
+              .grid = grid_for(copies ? bags : bags * lanes, kThreads, kMaxGridX),
+              .block = kThreads,
+              .stream = stream},
+             copies ? copy_rows_kernel<T, W, kPiece> : pool_rows_kernel<T, W, kPiece>, slots, table,
+             keys.data(), out.data(), static_cast<uint32_t>(bags), lanes, check);
+    };
+    constexpr int kWide = kPackCount<T, W>;  // 8 where both are of 16 bits
+    if (kWide > 4 && slots.width % kWide == 0 && starts_pack<kWide>(table) &&
+        starts_pack<kWide>(out.data()))
+      return start.template operator()<kWide>();
+    with_piece(piece_for(slots.width, table, out.data()), start);
   });
 }
 

@@ -9,30 +9,31 @@
 namespace hlite::embedding::gpu {
 namespace {
 
-template <int kPiece>
+template <typename W, int kPiece>
 struct FoundPiece {
   bool there = false;
-  Pack<float, kPiece> values = {};
+  Pack<W, kPiece> values = {};
 };
 
-template <int kPiece>
-__global__ void __launch_bounds__(kItemThreads)
-    gather_requested_kernel(Matrix<const float> table, Vector<const uint32_t> rows,
+// A minimum of one block: without one ptxas saves registers by spilling some.
+template <typename W, int kPiece>
+__global__ void __launch_bounds__(kItemThreads, 1)
+    gather_requested_kernel(Matrix<const W> table, Vector<const uint32_t> rows,
                             const uint32_t* count, Matrix<float> out, int lanes) {
   const int64_t width = out.dim(1);
   const int64_t n = count && *count < rows.dim(0) ? *count : rows.dim(0);
   move_pieces<kPiece>(
       n, width, lanes,
       [&](int64_t row, int64_t column) {
-        FoundPiece<kPiece> found;
+        FoundPiece<W, kPiece> found;
         const uint32_t from = rows.data()[row];
         found.there = from != kNoKey;
         if (found.there)
           found.values = load_pack<kPiece>(table.data() + int64_t{from} * width + column);
         return found;
       },
-      [&](int64_t row, int64_t column, const FoundPiece<kPiece>& found) {
-        if (found.there) store_pack(out.data() + row * width + column, found.values);
+      [&](int64_t row, int64_t column, const FoundPiece<W, kPiece>& found) {
+        if (found.there) store_pack(out.data() + row * width + column, floats_of(found.values));
       });
 }
 
@@ -73,8 +74,9 @@ __global__ void __launch_bounds__(kItemThreads) scatter_scaled_kernel(ScatterArg
 }
 
 // `lanes` lanes a row, rows in turn.
-template <optimizer::OptimizerType kRule, int kPiece>
-__global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArgs args, int lanes) {
+template <optimizer::OptimizerType kRule, typename W, int kPiece>
+__global__ void __launch_bounds__(kItemThreads)
+    update_rows_kernel(RowsUpdateArgs args, TableRows<W> table, int lanes) {
   if (args.scale.skips()) return;
   args.rule.type = kRule;
   __shared__ optimizer::StepScalars shared;
@@ -82,11 +84,10 @@ __global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArg
   __syncthreads();
   const optimizer::StepScalars scalars = shared;
   const float inverse = args.scale.inverse ? *args.scale.inverse : 1.0f;
-  const UpdatedRows& rows = args.rows;
-  const int64_t width = rows.w.dim(1), first = (threadIdx.x & (lanes - 1u)) * kPiece;
-  const TableRows table{rows.w.floats(), rows.state0.data(), rows.state1.data(), width, kNoKey};
+  const int64_t width = table.width, first = (threadIdx.x & (lanes - 1u)) * kPiece;
   if (first >= width) return;
-  for (int64_t row = global_thread() / lanes; row < rows.w.dim(0); row += grid_threads() / lanes) {
+  for (int64_t row = global_thread() / lanes; row < args.rows.w.dim(0);
+       row += grid_threads() / lanes) {
     if (args.touched && args.touched[row] == 0) continue;
     update_whole_row<kRule, kPiece, false>(scalars, table, row, lanes, first, [&](int64_t column) {
       auto g = load_pack<kPiece>(args.gradients + row * width + column);
@@ -101,12 +102,14 @@ __global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArg
 
 void gather_requested(cudaStream_t stream, const ConstWeightRows& table,
                       Vector<const uint32_t> rows, const uint32_t* count, Matrix<float> out) {
-  const Matrix<const float> from = table.as<float>();
-  move_rows("gather_requested", rows.dim(0), out.dim(1),
-            piece_for(out.dim(1), from.data(), out.data()), stream,
-            [&]<int kPiece>(const LaunchShape& shape, int lanes) {
-              launch(shape, gather_requested_kernel<kPiece>, from, rows, count, out, lanes);
-            });
+  with_device_type(table.type(), [&]<typename W>() {
+    const Matrix<const W> from = table.as<W>();
+    move_rows("gather_requested", rows.dim(0), out.dim(1),
+              piece_for(out.dim(1), from.data(), out.data()), stream,
+              [&]<int kPiece>(const LaunchShape& shape, int lanes) {
+                launch(shape, gather_requested_kernel<W, kPiece>, from, rows, count, out, lanes);
+              });
+  });
 }
 
 template <typename From, typename To>
@@ -141,14 +144,15 @@ void scatter_scaled(cudaStream_t stream, const ScatterArgs& args) {
 
 void update_rows(cudaStream_t stream, const RowsUpdateArgs& args) {
   constexpr int64_t kMaxBlocks = 132 * 8;  // powers of a step are taken once a block
-  const UpdatedRows& rows = args.rows;
-  const int piece = piece_for(rows.w.dim(1), args.gradients, rows.w.floats(), rows.state0.data(),
-                              rows.state1.data());
-  const int lanes = lanes_for(rows.w.dim(1), piece);
-  optimizer::with_rule_type(args.rule.type, [&]<optimizer::OptimizerType kRule>() {
-    with_piece(piece, [&]<int kPiece>() {
-      launch(item_shape("update_rows", rows.w.dim(0) * lanes, stream, kMaxBlocks),
-             update_rows_kernel<kRule, kPiece>, args, lanes);
+  with_device_type(args.rows.w.type(), [&]<typename W>() {
+    const auto table = table_rows<W>(args.rows, kNoKey, args.step);
+    const int piece = piece_for(table.width, args.gradients, table.w, table.state0, table.state1);
+    const int lanes = lanes_for(table.width, piece);
+    optimizer::with_rule_type(args.rule.type, [&]<optimizer::OptimizerType kRule>() {
+      with_piece(piece, [&]<int kPiece>() {
+        launch(item_shape("update_rows", args.rows.w.dim(0) * lanes, stream, kMaxBlocks),
+               update_rows_kernel<kRule, W, kPiece>, args, table, lanes);
+      });
     });
   });
 }

@@ -1,4 +1,5 @@
-// RowOfLine: the map from lines of a tier (row_tier.h) on the CPU to the own rows that lie in them.
+// RowOfLine: the map from lines of a tier (row_tier.h) to the own rows that lie in them, in memory of
+// the tier's device.
 #pragma once
 
 #include <cstddef>

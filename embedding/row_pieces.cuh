@@ -1,5 +1,5 @@
 // Kernels read and write rows in pieces (packs of kPiece elements), one for each of the lanes that
-// share the row. Four floats are one access of 16 bytes.
+// share the row. Four floats, or eight elements of 16 bits, are one access of 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -74,6 +74,15 @@ __device__ inline Pack<T, kPiece> rounded(const Pack<float, kPiece>& from) {
 #pragma unroll
   for (int j = 0; j < kPiece; ++j) to.value[j] = from_float<T>(from.value[j]);
   return to;
+}
+
+// As T: rounded to it, or as they are.
+template <typename T, typename From, int kPiece>
+__device__ inline Pack<T, kPiece> converted(const Pack<From, kPiece>& from) {
+  if constexpr (std::is_same_v<T, From>)
+    return from;
+  else
+    return rounded<T>(floats_of(from));
 }
 
 // Elements of a piece for rows of `width`, at all the given addresses.

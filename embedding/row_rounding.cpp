@@ -17,11 +17,9 @@ RowRounding::RowRounding(uint64_t seed, const std::string& layer, int64_t tables
 }
 
 uint32_t RowRounding::draw(const TableRow& row, int64_t step, int64_t column) const {
-  const uint64_t seed = seeds_[static_cast<size_t>(row.table)], at = static_cast<uint64_t>(step);
-  const random::Block block =
-      random::philox({{static_cast<uint32_t>(column / 8), row.key, static_cast<uint32_t>(at),
-                       static_cast<uint32_t>(at >> 32)}},
-                     static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32));
+  const RowDraws draws{seeds_[static_cast<size_t>(row.table)], row.key,
+                       static_cast<uint64_t>(step)};
+  const random::Block block = draws.block(static_cast<uint32_t>(column / 8));
   const uint32_t word = block.word[column % 8 / 2];
   return column % 2 == 0 ? word & 0xffffu : word >> 16;
 }

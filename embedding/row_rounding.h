@@ -4,7 +4,8 @@
 // with Limited Numerical Precision").
 //
 // A draw is a function of (seed, table, key, column, step), so that a run repeats, also across a
-// resume, and draws do not depend on ranks, threads or where a row lies.
+// resume, and draws do not depend on ranks, threads or where a row lies. Kernels make the same ones
+// (row_names.h).
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "embedding/row_names.h"
 #include "embedding/row_placement.h"
-#include "hugectr_lite/core/random.h"
 
 namespace hlite::embedding {
 
@@ -28,20 +29,15 @@ class RowRounding {
   template <typename T>
   void round(int64_t row, int64_t step, const float* from, int64_t width, T* to) const;
 
-  // The 16 bits for one column: half column % 2 of word column % 8 / 2 of the block with counter
-  // (column / 8, key, step) under the table's seed.
+  // The 16 bits for one column.
   [[nodiscard]] uint32_t draw(const TableRow& row, int64_t step, int64_t column) const;
+  [[nodiscard]] const std::vector<uint64_t>& seeds() const { return seeds_; }  // [tables]
 
  private:
-  struct Draws {
-    uint64_t seed;
-    uint32_t key;
-    uint64_t step;
-  };
-  static void two_blocks(const Draws& of, uint32_t first, uint32_t* words);
+  static void two_blocks(const RowDraws& of, uint32_t first, uint32_t* words);
   // Columns [first, first + n), n <= 8 kBlocks.
   template <int kBlocks, typename T>
-  static void round_columns(const Draws& of, int64_t first, const float* from, int64_t n, T* to);
+  static void round_columns(const RowDraws& of, int64_t first, const float* from, int64_t n, T* to);
 
   std::vector<uint64_t> seeds_;  // [tables]
   const NameOfRow name_of_row_;

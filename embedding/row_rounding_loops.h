@@ -16,7 +16,7 @@ template <typename T>
 inline void RowRounding::round(int64_t row, int64_t step, const float* from, int64_t width,
                                T* to) const {
   const TableRow of = name_of_row_(row);
-  const Draws draws{seeds_[static_cast<size_t>(of.table)], of.key, static_cast<uint64_t>(step)};
+  const RowDraws draws{seeds_[static_cast<size_t>(of.table)], of.key, static_cast<uint64_t>(step)};
   int64_t at = 0;
   for (; at + 64 <= width; at += 64) round_columns<8>(draws, at, from + at, 64, to + at);
   for (; at < width; at += 16)
@@ -25,7 +25,7 @@ inline void RowRounding::round(int64_t row, int64_t step, const float* from, int
 
 // The words of blocks first and first + 1. A chain of ten rounds takes as long for two of them,
 // side by side, as for one.
-inline void RowRounding::two_blocks(const Draws& of, uint32_t first, uint32_t* words /*[8]*/) {
+inline void RowRounding::two_blocks(const RowDraws& of, uint32_t first, uint32_t* words /*[8]*/) {
 #if defined(__SSE2__)
   // A 64-bit lane each; of what lies above a word's 32 bits nothing is read.
   const auto both = [](uint64_t x) { return _mm_set1_epi64x(static_cast<long long>(x)); };
@@ -48,17 +48,15 @@ inline void RowRounding::two_blocks(const Draws& of, uint32_t first, uint32_t* w
   _mm_storeu_si128(reinterpret_cast<__m128i*>(words + 4), _mm_unpackhi_epi64(ab, cd));
 #else
   for (uint32_t b = 0; b < 2; ++b) {
-    const random::Block block = random::philox(
-        {{first + b, of.key, static_cast<uint32_t>(of.step), static_cast<uint32_t>(of.step >> 32)}},
-        static_cast<uint32_t>(of.seed), static_cast<uint32_t>(of.seed >> 32));
+    const random::Block block = of.block(first + b);
     std::memcpy(words + 4 * b, block.word, sizeof(block.word));
   }
 #endif
 }
 
 template <int kBlocks, typename T>
-inline void RowRounding::round_columns(const Draws& of, int64_t first, const float* __restrict from,
-                                       int64_t n, T* __restrict to) {
+inline void RowRounding::round_columns(const RowDraws& of, int64_t first,
+                                       const float* __restrict from, int64_t n, T* __restrict to) {
   uint32_t words[4 * kBlocks];
   for (int b = 0; b < kBlocks; b += 2)
     two_blocks(of, static_cast<uint32_t>(first / 8 + b), words + 4 * b);

@@ -94,8 +94,8 @@ class RowTier {
   [[nodiscard]] virtual bool reads_ahead() const { return false; }
   virtual void prefetch(const Exec&, Matrix<const uint32_t> /*rows*/, int64_t /*first*/,
                         int64_t /*count*/) {}
-  // On a GPU: where the rows are that were admitted last. On the CPU: what lies in the lines, now
-  // and later.
+  // On a GPU: where the rows are that were admitted last. What lies in the lines, now and later, in
+  // memory of their device.
   [[nodiscard]] virtual LineOfRow line_of_row() const { return {}; }
   [[nodiscard]] virtual RowOfLine row_of_line() const { return {}; }
   // Throws DeviceError when an admission on a GPU has failed; waits for it.

@@ -38,6 +38,7 @@ class GpuTier final : public RowTier {
     cache_->admit(exec, rows, rows, lines, first, count, training);
   }
   [[nodiscard]] LineOfRow line_of_row() const override { return cache_->line_of_row(); }
+  [[nodiscard]] RowOfLine row_of_line() const override { return cache_->row_of_line(); }
   void check() const override {
     if (cache_) cache_->check();
   }
@@ -45,18 +46,18 @@ class GpuTier final : public RowTier {
   [[nodiscard]] const UpdatedRows* all_rows() const override { return &cache_->host_rows(); }
   void read(size_t part, std::span<const uint32_t> rows, void* out) override {
     cache_->flush();
-    const Matrix<float> from = this->part(part);
+    const WeightRows from = this->part(part);
+    const auto bytes = static_cast<size_t>(from.row_bytes());
     for (size_t i = 0; i < rows.size(); ++i)
-      std::copy_n(from.row(rows[i]), from.dim(1),
-                  static_cast<float*>(out) + static_cast<int64_t>(i) * from.dim(1));
+      std::memcpy(static_cast<std::byte*>(out) + i * bytes, from.row_at(rows[i]), bytes);
   }
   void write(size_t part, std::span<const uint32_t> rows, const void* in) override {
     cache_->flush();
     cache_->forget();
-    const Matrix<float> to = this->part(part);
+    const WeightRows to = this->part(part);
+    const auto bytes = static_cast<size_t>(to.row_bytes());
     for (size_t i = 0; i < rows.size(); ++i)
-      std::copy_n(static_cast<const float*>(in) + static_cast<int64_t>(i) * to.dim(1), to.dim(1),
-                  to.row(rows[i]));
+      std::memcpy(to.row_at(rows[i]), static_cast<const std::byte*>(in) + i * bytes, bytes);
   }
 
  protected:
@@ -65,9 +66,9 @@ class GpuTier final : public RowTier {
   }
 
  private:
-  [[nodiscard]] Matrix<float> part(size_t part) const {
+  [[nodiscard]] WeightRows part(size_t part) const {
     const UpdatedRows& all = cache_->host_rows();
-    return part == 0 ? all.w.as<float>() : part == 1 ? all.state0 : all.state1;
+    return part == 0 ? all.w : WeightRows(part == 1 ? all.state0 : all.state1);
   }
 
   const Exec exec_;
@@ -83,17 +84,19 @@ std::vector<int64_t> part_bytes(const TablesSpec& spec) {
   return bytes;
 }
 
-// Rows of a GPU are float.
 DeviceRowCacheOptions device_options(const TierSetup& s, int64_t rows, int64_t lines,
                                      int64_t host_rows) {
   DeviceRowCacheOptions options{
       .name = s.spec.name,
       .rows = rows,
       .lines = lines,
+      .type = s.spec.table_type,
       .max_lookups = s.place.max_batch * s.spec.layout.columns() * s.place.ranks.ranks(),
       .host_rows = host_rows};
-  const std::vector<int64_t> bytes = part_bytes(s.spec);
-  for (size_t i = 0; i < bytes.size(); ++i) options.widths[i] = bytes[i] / kFloatBytes;
+  options.widths[0] = s.spec.layout.width;
+  for (int i = 0; i < optimizer::state_count(s.spec.rule.type); ++i)
+    options.widths[static_cast<size_t>(i) + 1] =
+        optimizer::state_width(s.spec.rule.type, i, s.spec.layout.width);
   return options;
 }
 

@@ -127,9 +127,10 @@ __device__ inline void name_carried(uint32_t first, uint32_t last, const Tile& t
 
 // One lane's walk through the index'th tile of the list, by `lanes` lanes; `column` is the lane's
 // in the table.
-template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece, bool kPassing, typename T>
+template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece, bool kPassing, typename T,
+          typename W>
 __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pairs_of_tile,
-                            const TableRows& table, int64_t column, int lanes,
+                            const TableRows<W>& table, int64_t column, int lanes,
                             const DeviceStep& step, const LaneCarried& carried) {
   const RowLanes of_row = RowLanes::at(lanes, kPiece, column, table.width);
   const Tile tile = tile_of(list.rows, list.count, list.before, list.after, index, pairs_of_tile);
@@ -145,7 +146,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
 
     Pack<T, kPiece> gradient[kStep];
     float scale[kStep];
-    RowPieces<kRule, kPiece, kPart> row[kStep];
+    RowPieces<kRule, W, kPiece, kPart> row[kStep];
     bool ends[kStep], applies[kStep];  // the segment ends here; and lies wholly in this tile
 #pragma unroll
     for (int u = 0; u < kStep; ++u) {
@@ -183,9 +184,10 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
 }
 
 // Blocks of a multiprocessor: loads on their way count more here than registers.
-template <optimizer::OptimizerType kRule, RowPart kPart, typename T, int kPiece>
-__global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ? 3 : 2)
-    update_segments_kernel(SortedList<T> list, TableRows table, StepSource step_source,
+template <optimizer::OptimizerType kRule, RowPart kPart, typename T, typename W, int kPiece>
+__global__ void __launch_bounds__(
+    kThreads, optimizer::state_count(kRule) == 0 && std::is_same_v<W, float> ? 3 : 2)
+    update_segments_kernel(SortedList<T> list, TableRows<W> table, StepSource step_source,
                            CarriedList carried, int lanes, unsigned first_slice) {
   const DeviceStep step = load_step(step_source);
   const int64_t tile = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
@@ -222,9 +224,9 @@ struct WarpTile {
 };
 
 // The same as update_segments_kernel() with 32 lanes a tile.
-template <optimizer::OptimizerType kRule, RowPart kPart, typename T>
+template <optimizer::OptimizerType kRule, RowPart kPart, typename T, typename W>
 __global__ void __launch_bounds__(kThreads, 4 - optimizer::state_count(kRule))
-    update_by_warps_kernel(SortedList<T> list, TableRows table, StepSource step_source,
+    update_by_warps_kernel(SortedList<T> list, TableRows<W> table, StepSource step_source,
                            CarriedList carried, unsigned first_slice) {
   using Shared = WarpTile<T>;
   constexpr int kPiece = Shared::kPiece;
@@ -286,7 +288,7 @@ __global__ void __launch_bounds__(kThreads, 4 - optimizer::state_count(kRule))
 #pragma unroll
       for (int u = 0; u < kStep; ++u)
         if (bit(applies, at + u))
-          RowPieces<kRule, kPiece, kPart>::prefetch(table, mine.rows[at + u], column, of_row);
+          RowPieces<kRule, W, kPiece, kPart>::prefetch(table, mine.rows[at + u], column, of_row);
     }
     __pipeline_commit();
   };
@@ -295,7 +297,7 @@ __global__ void __launch_bounds__(kThreads, 4 - optimizer::state_count(kRule))
 
   Pack<float, kPiece> sum{};
   for (int at = 0; at < size; at += kStep) {
-    RowPieces<kRule, kPiece, kPart> row[kStep];
+    RowPieces<kRule, W, kPiece, kPart> row[kStep];
 #pragma unroll
     for (int u = 0; u < kStep; ++u)
       if (bit(applies, at + u)) row[u].load(table, mine.rows[at + u], column, of_row);
@@ -339,11 +341,11 @@ struct SharedList {
 
 // `pairs`: entries that a group takes, so that the block's groups reach one tile of the list.
 // Without a minimum of blocks per multiprocessor, ptxas saves registers of kState and of rules
-// without a state by spilling some.
-template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece>
+// with fewer than two states by spilling some.
+template <optimizer::OptimizerType kRule, RowPart kPart, typename W, int kPiece>
 __global__ void __launch_bounds__(
-    kCarriedThreads, kPart == RowPart::kState || optimizer::state_count(kRule) == 0 ? 1 : 0)
-    update_carried_kernel(CarriedList list, int32_t count, int32_t pairs, TableRows table,
+    kCarriedThreads, kPart == RowPart::kState || optimizer::state_count(kRule) <= 1 ? 1 : 0)
+    update_carried_kernel(CarriedList list, int32_t count, int32_t pairs, TableRows<W> table,
                           StepSource step_source, CarriedList carried, int lanes,
                           unsigned first_slice) {
   // Two entries a group; then two for 16 of those, and so on, to and fro.
@@ -408,9 +410,10 @@ void in_parts(unsigned slices, Launch&& launch) {
 
 }  // namespace
 
-template <typename T>
+template <typename T, typename W>
 void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const SortedList<T>& list,
-                     const TableRows& table, const StepSource& step, const CarriedList& carried) {
+                     const TableRows<W>& table, const StepSource& step,
+                     const CarriedList& carried) {
   const int piece =
       piece_for(table.width, list.gradients, table.w, table.state0, table.state1, carried.sums);
   const int lanes = lanes_for(table.width, piece);
@@ -426,7 +429,7 @@ void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const S
                 .block = kThreads,
                 .shared_bytes = kThreads / kWarp * sizeof(WarpTile<T>),
                 .stream = stream},
-               update_by_warps_kernel<kRule, kPart, T>, list, table, step, carried, first_slice);
+               update_by_warps_kernel<kRule, kPart, T, W>, list, table, step, carried, first_slice);
       });
     with_piece(piece, [&]<int kPiece>() {
       in_parts<kRule>(columns.x, [&]<RowPart kPart>(unsigned first_slice, unsigned slices) {
@@ -434,15 +437,16 @@ void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const S
                 .grid = dim3(tiles.x, slices),
                 .block = kThreads,
                 .stream = stream},
-               update_segments_kernel<kRule, kPart, T, kPiece>, list, table, step, carried, lanes,
-               first_slice);
+               update_segments_kernel<kRule, kPart, T, W, kPiece>, list, table, step, carried,
+               lanes, first_slice);
       });
     });
   });
 }
 
+template <typename W>
 int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const CarriedList& list,
-                       int64_t count, const TableRows& table, const StepSource& step,
+                       int64_t count, const TableRows<W>& table, const StepSource& step,
                        const CarriedList& carried) {
   const int piece =
       piece_for(table.width, list.sums, table.w, table.state0, table.state1, carried.sums);
@@ -459,7 +463,7 @@ int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const
                 .grid = dim3(static_cast<unsigned>(blocks), slices),
                 .block = kCarriedThreads,
                 .stream = stream},
-               update_carried_kernel<kRule, kPart, kPiece>, list, static_cast<int32_t>(count),
+               update_carried_kernel<kRule, kPart, W, kPiece>, list, static_cast<int32_t>(count),
                static_cast<int32_t>(pairs), table, step, carried, lanes, first_slice);
       });
     });
@@ -467,10 +471,20 @@ int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const
   return blocks == 1 ? 0 : 2 * blocks;
 }
 
-#define HLITE_INSTANTIATE(T)                                                                     \
-  template void update_segments<T>(cudaStream_t, optimizer::OptimizerType, const SortedList<T>&, \
-                                   const TableRows&, const StepSource&, const CarriedList&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#define HLITE_INSTANTIATE_UPDATE(T, W)                                           \
+  template void update_segments<T, W>(cudaStream_t, optimizer::OptimizerType,    \
+                                      const SortedList<T>&, const TableRows<W>&, \
+                                      const StepSource&, const CarriedList&);
+#define HLITE_INSTANTIATE(W)                                                                     \
+  HLITE_INSTANTIATE_UPDATE(float, W)                                                             \
+  HLITE_INSTANTIATE_UPDATE(bf16, W)                                                              \
+  HLITE_INSTANTIATE_UPDATE(fp16, W)                                                              \
+  template int64_t update_carried<W>(cudaStream_t, optimizer::OptimizerType, const CarriedList&, \
+                                     int64_t, const TableRows<W>&, const StepSource&,            \
+                                     const CarriedList&);
+HLITE_INSTANTIATE(float)
+HLITE_INSTANTIATE(bf16)
 #undef HLITE_INSTANTIATE
+#undef HLITE_INSTANTIATE_UPDATE
 
 }  // namespace hlite::embedding::gpu

@@ -61,15 +61,16 @@ inline constexpr int64_t kMinCarriedTile = 512;
 
 // Updates, through `rule`, the rows all of whose pairs lie in one tile, and writes the others' sums
 // to `carried`. A list of one tile carries nothing: `carried` may be empty then.
-template <typename T>
+template <typename T, typename W>
 void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const SortedList<T>& list,
-                     const TableRows& table, const StepSource& step, const CarriedList& carried);
+                     const TableRows<W>& table, const StepSource& step, const CarriedList& carried);
 
 // The same for a list of `count` entries that tiles have carried, with a block a tile. Returns the
 // number of entries that its tiles carry in their turn: at most 2 * tiles_of(count,
 // kMinCarriedTile), and 0 where one tile took all.
+template <typename W>
 int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const CarriedList& list,
-                       int64_t count, const TableRows& table, const StepSource& step,
+                       int64_t count, const TableRows<W>& table, const StepSource& step,
                        const CarriedList& carried);
 
 }  // namespace hlite::embedding::gpu

@@ -125,10 +125,11 @@ __global__ void __launch_bounds__(kItemThreads)
   scale[bag] = 1 / static_cast<float>(found > 1 ? found : 1);
 }
 
-// Rows without a lookup, with gradient 0: `lanes` lanes a row, rows in turn.
-template <OptimizerType kRule, int kPiece>
-__global__ void __launch_bounds__(kItemThreads)
-    sweep_kernel(TableRows table, const uint32_t* touched, StepSource step_source, int lanes) {
+// Rows without a lookup, with gradient 0: `lanes` lanes a row, rows in turn. Without a minimum of
+// blocks per multiprocessor, ptxas saves registers of narrow rows by spilling some.
+template <OptimizerType kRule, typename W, int kPiece>
+__global__ void __launch_bounds__(kItemThreads, std::is_same_v<W, float> ? 0 : 1)
+    sweep_kernel(TableRows<W> table, const uint32_t* touched, StepSource step_source, int lanes) {
   const DeviceStep step = load_step(step_source);
   const int64_t groups = int64_t{gridDim.x} * kItemThreads / lanes;
   const int64_t first = static_cast<int64_t>(threadIdx.x) % lanes * kPiece;
@@ -217,23 +218,25 @@ void add_gradients(cudaStream_t stream, const SparseUpdateArgs<T>& args, int64_t
   });
 }
 
-void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table, const StepSource& step,
-           const Workspace& space) {
+template <typename W>
+void sweep(cudaStream_t stream, OptimizerType rule, const TableRows<W>& table,
+           const StepSource& step, const Workspace& space) {
   const int piece = piece_for(table.width, table.w, table.state0, table.state1);
   const int lanes = lanes_for(table.width, piece);
   optimizer::with_rule_type(rule, [&]<OptimizerType kRule>() {
     if constexpr (optimizer::may_move_without_gradient(kRule))
       with_piece(piece, [&]<int kPiece>() {
         launch(item_shape("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
-               sweep_kernel<kRule, kPiece>, table, space.touched, step, lanes);
+               sweep_kernel<kRule, W, kPiece>, table, space.touched, step, lanes);
       });
   });
 }
 
 // The list of all lookups, then what its tiles carry, until one tile is left.
-template <typename T>
+template <typename T, typename W>
 void update_all_segments(cudaStream_t stream, OptimizerType rule, const SortedList<T>& lookups,
-                         const TableRows& table, const StepSource& step, const Workspace& space) {
+                         const TableRows<W>& table, const StepSource& step,
+                         const Workspace& space) {
   update_segments(stream, rule, lookups, table, step, space.carried[0]);
   int64_t count = lookups.count > kTilePairs ? 2 * tiles_of(lookups.count) : 0;
   for (int level = 0; count > 0; ++level)
@@ -288,20 +291,18 @@ void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
   const SparseSortArgs& of = args.sorted;
   const SparseUpdateShape& shape = of.shape;
   const int64_t lookups = of.keys.dim(0) * shape.lookups;
-  const Workspace space = cut_workspace(shape, of.workspace);
-  if (shape.atomic) return add_gradients(stream, args, lookups, space);
-
-  const TableRows table{args.rows.w.floats(),
-                        args.rows.state0.data(),
-                        args.rows.state1.data(),
-                        shape.width,
-                        of.lines.line_of ? of.lines.lines : static_cast<uint32_t>(shape.total_rows),
-                        args.rows.from_zero};
-  const StepSource step{of.scalars, args.gradient_scale};
-  const SortedList<T> list{space.rows[args.buffer], space.sources[args.buffer], lookups,
-                           args.dout.data(), space.scale};
-  update_all_segments(stream, of.rule.type, list, table, step, space);
-  if (shape.sweeps) sweep(stream, of.rule.type, table, step, space);
+  if (shape.atomic) return add_gradients(stream, args, lookups, cut_workspace(shape, of.workspace));
+  const uint32_t no_row =
+      of.lines.line_of ? of.lines.lines : static_cast<uint32_t>(shape.total_rows);
+  with_device_type(args.rows.w.type(), [&]<typename W>() {
+    const Workspace space = cut_workspace(shape, of.workspace);
+    const auto table = table_rows<W>(args.rows, no_row, of.step);
+    const StepSource step{of.scalars, args.gradient_scale};
+    const SortedList<T> list{space.rows[args.buffer], space.sources[args.buffer], lookups,
+                             args.dout.data(), space.scale};
+    update_all_segments(stream, of.rule.type, list, table, step, space);
+    if (shape.sweeps) sweep(stream, of.rule.type, table, step, space);
+  });
 }
 
 HLITE_KERNELS(sparse_update) {

@@ -93,7 +93,7 @@ void StoredRows::with_own(const Part& part, std::span<const uint32_t> rows, bool
 
 void StoredRows::with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows,
                            bool write, const Use& use) const {
-  if (on_gpu) return with_device_rows(table.as<float>(), rows, write, use);
+  if (on_gpu) return with_device_rows(table, rows, write, use);
   with_float_type(table.type(), [&]<typename W>() {
     const Matrix<W> stored = table.as<W>();
     if constexpr (std::is_same_v<W, float>) {
@@ -109,22 +109,21 @@ void StoredRows::with_rows(const WeightRows& table, bool on_gpu, std::span<const
   });
 }
 
-void StoredRows::with_device_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
-                                  const Use& use) const {
-  const int64_t n = std::ssize(rows), width = table.dim(1);
-  std::vector<float> values(rows.size() * static_cast<size_t>(width));
-  const auto row = [&](size_t i) { return values.data() + static_cast<int64_t>(i) * width; };
-  if (n == 0) return use(row);
-  const size_t bytes = values.size() * sizeof(float);
-  const ExecMemory list(exec_, rows.size_bytes(), "rows"), copy(exec_, bytes, "rows");
+void StoredRows::with_device_rows(const WeightRows& table, std::span<const uint32_t> rows,
+                                  bool write, const Use& use) const {
+  const int64_t n = std::ssize(rows);
+  std::vector<std::byte> values(static_cast<size_t>(n * table.row_bytes()));
+  const WeightRows on_host(values.data(), n, table.dim(1), table.type());
+  if (n == 0) return with_rows(on_host, false, rows, write, use);
+  const ExecMemory list(exec_, rows.size_bytes(), "rows"), copy(exec_, values.size(), "rows");
   const Vector<const uint32_t> on_device(reinterpret_cast<const uint32_t*>(list.data()), n);
-  const Matrix<float> staged(reinterpret_cast<float*>(copy.data()), n, width);
+  const WeightRows staged(copy.data(), n, table.dim(1), table.type());
   put_bytes(exec_, list.data(), rows.data(), rows.size_bytes());
   kernels::gather_rows(exec_, table, on_device, staged);
-  get_bytes(exec_, values.data(), copy.data(), bytes);
-  use(row);
+  get_bytes(exec_, values.data(), copy.data(), values.size());
+  with_rows(on_host, false, all_rows(n), write, use);
   if (!write) return;
-  put_bytes(exec_, copy.data(), values.data(), bytes);
+  put_bytes(exec_, copy.data(), values.data(), values.size());
   kernels::scatter_rows(exec_, staged, on_device, table);
   exec_.cuda->stream_synchronize(exec_.stream);
 }

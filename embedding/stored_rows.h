@@ -89,7 +89,7 @@ class StoredRows {
   [[nodiscard]] bool is_uses(const Part& part) const { return uses_ && part.own == uses_->own; }
   void with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows, bool write,
                  const Use& use) const;
-  void with_device_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
+  void with_device_rows(const WeightRows& table, std::span<const uint32_t> rows, bool write,
                         const Use& use) const;
   void move(const Part& part, const RowMoves& moves) const;
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "embedding/slots_ref.h"
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/exec_memory.h"
 #include "hugectr_lite/core/float_loops.h"
@@ -63,11 +64,21 @@ TensorRef TableFiles::tensor(std::string name, const Part& part, const Keys& key
   if (part.type != FloatType::kFloat) {
     with_float_type(part.type, [&]<typename W>() {
       W* const elements = spec_.layout.table(own.as<W>(), table).data();
-      ref.get = [elements](int64_t first, std::span<float> out) {
-        widen(elements + first, std::ssize(out), out.data());
+      ref.get = [this, elements](int64_t first, std::span<float> out) {
+        std::vector<W> copy;
+        const W* from = elements + first;
+        if (rows_.exec().on_gpu()) {
+          copy.resize(out.size());
+          get_bytes(rows_.exec(), copy.data(), from, out.size() * sizeof(W));
+          from = copy.data();
+        }
+        widen(from, std::ssize(out), out.data());
       };
-      ref.put = [elements](int64_t first, std::span<const float> in) {
-        narrow(in.data(), std::ssize(in), elements + first);
+      ref.put = [this, elements](int64_t first, std::span<const float> in) {
+        if (!rows_.exec().on_gpu()) return narrow(in.data(), std::ssize(in), elements + first);
+        std::vector<W> copy(in.size());
+        narrow(in.data(), std::ssize(in), copy.data());
+        put_bytes(rows_.exec(), elements + first, copy.data(), in.size() * sizeof(W));
       };
     });
     return ref;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "hugectr_lite/core/exec_memory.h"
+#include "embedding/cutter.h"
 #include "hugectr_lite/core/float_loops.h"
 
 namespace hlite::embedding {
@@ -106,10 +106,61 @@ void TableStorage::declare(plan::Buffers& buffers) {
   if (tier_) tier_->declare(buffers);
 }
 
-void TableStorage::start_tier() {
+void TableStorage::start(const Exec& host) {
+  if (own_rounding_ && exec_.on_gpu() && !names_.data()) name_rows(host);
   if (!tier_) return;
   tier_->attach(exec_, own());
   row_of_line_ = tier_->row_of_line();
+  own_names_.row_of_line = row_of_line_.rows;
+}
+
+// Rows without a placement are in order, and the keys of hashed ones say whose they are.
+TableStorage::NameArrays TableStorage::cut_names(Cutter& cutter) const {
+  const bool numbers = placement_ && !placement_->hashed();
+  return {.seeds = cutter.cut<uint64_t>(spec_.layout.tables()),
+          .first_rows = cutter.cut<int64_t>(spec_.layout.tables()),
+          .own = cutter.cut<uint32_t>(numbers ? own_rows() : 0),
+          .replicated = cutter.cut<uint32_t>(numbers ? replicated_rows() : 0)};
+}
+
+int64_t TableStorage::names_bytes() const {
+  Cutter cutter(nullptr);
+  if (own_rounding_ && exec_.on_gpu()) (void)cut_names(cutter);
+  return static_cast<int64_t>(cutter.bytes());
+}
+
+void TableStorage::name_rows(const Exec& host) {
+  names_ = ExecMemory(exec_, static_cast<size_t>(names_bytes()), "names of rows");
+  Cutter cutter(names_.data());
+  const NameArrays arrays = cut_names(cutter);
+  const SlotLayout& layout = spec_.layout;
+  const auto tables = static_cast<size_t>(layout.tables());
+  put_bytes(exec_, arrays.seeds, own_rounding_->seeds().data(), tables * sizeof(uint64_t));
+  put_bytes(exec_, arrays.first_rows, layout.table_offset.data(), tables * sizeof(int64_t));
+  own_names_.seeds = arrays.seeds;
+  own_names_.first_rows = arrays.first_rows;
+  own_names_.tables = static_cast<int32_t>(tables);
+  replicated_names_ = own_names_;
+  if (!placement_ || placement_->hashed()) return;
+  const auto number = [&](uint32_t* to, int rank, int64_t rows) {
+    constexpr int64_t kPiece = 1 << 20;
+    std::vector<uint32_t> numbers;
+    for (int64_t first = 0; first < rows; first += kPiece) {
+      numbers.resize(static_cast<size_t>(std::min(kPiece, rows - first)));
+      host.threads().parallel_for(std::ssize(numbers), 1 << 12, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const TableRow of = placement_->table_row(rank, first + i);
+          numbers[static_cast<size_t>(i)] =
+              static_cast<uint32_t>(layout.table_offset[static_cast<size_t>(of.table)] + of.key);
+        }
+      });
+      put_bytes(exec_, to + first, numbers.data(), numbers.size() * sizeof(uint32_t));
+    }
+  };
+  number(arrays.own, ranks_.rank, own_rows());
+  number(arrays.replicated, -1, replicated_rows());
+  own_names_.numbers = arrays.own;
+  replicated_names_.numbers = arrays.replicated;
 }
 
 void TableStorage::initialize(const Exec& exec) const {

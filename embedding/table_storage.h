@@ -24,9 +24,12 @@
 #include "embedding/vocabulary_rules.h"
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/exec_memory.h"
 #include "hugectr_lite/plan/plan.h"
 
 namespace hlite::embedding {
+
+class Cutter;
 
 class TableStorage {
  public:
@@ -57,10 +60,11 @@ class TableStorage {
   }
   // REQUIRES allocated buffers.
   [[nodiscard]] UpdatedRows own() const {
-    return rounded(rows_.arrays(&StoredRows::Part::own), own_rounding_);
+    return rounded(rows_.arrays(&StoredRows::Part::own), own_rounding_, own_names_);
   }
   [[nodiscard]] UpdatedRows replicated() const {
-    return rounded(rows_.arrays(&StoredRows::Part::replicated), replicated_rounding_);
+    return rounded(rows_.arrays(&StoredRows::Part::replicated), replicated_rounding_,
+                   replicated_names_);
   }
   // Where kernels may use any own row: the tier's array of all, or the buffers.
   [[nodiscard]] UpdatedRows all_own() const {
@@ -74,9 +78,13 @@ class TableStorage {
   // any row is used.
   using KeyOfRow = std::function<TableRow(uint32_t row)>;
   void set_key_of_row(KeyOfRow key_of) { key_of_ = std::move(key_of); }
-  // Starts the tier, if there is one, with rows that have never been written. REQUIRES allocated
-  // buffers.
-  void start_tier();
+  // The same for kernels: [own rows] table_key(), in memory of the device.
+  void set_device_keys(const unsigned long long* keys) { own_names_.keys = keys; }
+  // Starts the tier, if there is one, with rows that have never been written, and tells kernels
+  // which row is whose. REQUIRES allocated buffers. Waits for a GPU.
+  void start(const Exec& host);
+  // Bytes on a GPU in addition to the buffers.
+  [[nodiscard]] int64_t names_bytes() const;
   // Keys of the own rows of a tier with a disk that have been trained, by table, ascending.
   // REQUIRES tables that are not hashed.
   [[nodiscard]] std::vector<std::vector<uint32_t>> touched_keys() const;
@@ -96,10 +104,21 @@ class TableStorage {
   // Writes the initial weights of an own row. REQUIRES init_.
   void initial_weights(uint32_t own_row, std::byte* weights) const;
   [[nodiscard]] static UpdatedRows rounded(UpdatedRows rows,
-                                           const std::unique_ptr<const RowRounding>& rounding) {
+                                           const std::unique_ptr<const RowRounding>& rounding,
+                                           const RowNames& names) {
     rows.rounding = rounding.get();
+    rows.names = names;
     return rows;
   }
+  // What names_bytes() are of: seeds and first rows of tables, and the numbers of rows that a
+  // placement decides on.
+  struct NameArrays {
+    uint64_t* seeds;
+    int64_t* first_rows;
+    uint32_t *own, *replicated;
+  };
+  [[nodiscard]] NameArrays cut_names(Cutter& cutter) const;
+  void name_rows(const Exec& host);
 
   const TablesSpec& spec_;
   const std::shared_ptr<const RowPlacement> placement_;
@@ -114,6 +133,8 @@ class TableStorage {
   KeyOfRow key_of_;  // null if the tables are not hashed
   // Set for tables of 16 bits; else null.
   std::unique_ptr<const RowRounding> own_rounding_, replicated_rounding_;
+  ExecMemory names_;  // on a GPU
+  RowNames own_names_, replicated_names_;
 };
 
 }  // namespace hlite::embedding

@@ -1,6 +1,7 @@
 // UpdatedRows: what a step of an optimizer changes.
 #pragma once
 
+#include "embedding/row_names.h"
 #include "embedding/weight_rows.h"
 
 namespace hlite::embedding {
@@ -12,7 +13,9 @@ class RowRounding;
 struct UpdatedRows {
   WeightRows w = {};
   Matrix<float> state0 = {}, state1 = {};
-  const RowRounding* rounding = nullptr;  // rounds weights of 16 bits; else null
+  // What rounds weights of 16 bits, on the CPU and in kernels; else empty.
+  const RowRounding* rounding = nullptr;
+  RowNames names = {};
   bool from_zero = false;  // SGD of float: weights count as 0, whatever they are, and are not read
 };
 

@@ -48,7 +48,9 @@ class BasicWeightRows {
   [[nodiscard]] HLITE_HD int64_t size() const { return bytes_.size(); }  // elements
   [[nodiscard]] std::string shape() const { return bytes_.shape(); }
   [[nodiscard]] HLITE_HD Byte* bytes() const { return bytes_.data(); }
-  [[nodiscard]] int64_t row_bytes() const { return dim(1) * float_type_bytes(type_); }
+  [[nodiscard]] HLITE_HD int64_t row_bytes() const {
+    return dim(1) * (type_ == FloatType::kFloat ? kFloatBytes : int64_t{sizeof(bf16)});
+  }
   [[nodiscard]] Byte* row_at(int64_t i) const { return bytes() + i * row_bytes(); }
   // REQUIRES that T is their type.
   template <typename T>
@@ -66,5 +68,13 @@ class BasicWeightRows {
 
 using WeightRows = BasicWeightRows<std::byte>;
 using ConstWeightRows = BasicWeightRows<const std::byte>;
+
+// f.operator()<W>() with the type of rows that kernels know: float or bf16.
+template <typename F>
+decltype(auto) with_device_type(FloatType type, F&& f) {
+  if (type == FloatType::kBf16) return f.template operator()<bf16>();
+  assert(type == FloatType::kFloat);
+  return f.template operator()<float>();
+}
 
 }  // namespace hlite::embedding

@@ -1,7 +1,5 @@
 #include "hugectr_lite/ops/regularizer.h"
 
-#include <type_traits>
-
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/block_sums.h"
@@ -18,10 +16,7 @@ void add_penalty(const Exec& exec, VectorOf<const T> w, Vector<float> dw, float*
     HLITE_CHECK(options.workspace.size() >= kBlockSums,
                 "add_penalty: a workspace of {} numbers, expected {}", options.workspace.size(),
                 kBlockSums);
-    if constexpr (std::is_same_v<T, float>)
-      return kernels::add_penalty(exec, w, dw, loss, options);
-    else
-      raise("add_penalty: weights of 16 bits need the CPU");
+    return kernels::add_penalty<T>(exec, w, dw, loss, options);
   }
   const float scale = options.scale ? *options.scale : 1.0f;
   const float factor = static_cast<float>(options.lambda) * scale;

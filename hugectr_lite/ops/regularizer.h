@@ -36,14 +36,14 @@ struct RegularizerOptions {
   Vector<double> workspace = {};
 };
 
-// w and dw [N] do not overlap. Summed in double in a fixed order. T: float, and on the CPU bf16 and
-// fp16.
+// w and dw [N] do not overlap. Summed in double in a fixed order. T: float, bf16 or fp16.
 template <typename T>
 void add_penalty(const Exec& exec, VectorOf<const T> w, Vector<float> dw, float* loss,
                  const RegularizerOptions& options);
 
 namespace kernels {
-inline const KernelOf<decltype(ops::add_penalty<float>)> add_penalty{"add_penalty"};
+template <typename T>
+inline const KernelOf<decltype(ops::add_penalty<T>)> add_penalty{"add_penalty"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -155,6 +155,7 @@ struct Traffic {
   double lookups = 0, distinct = 0;  // of a batch
   int64_t table_bytes = 0;
   double row_bytes = 0;
+  double sum_bytes = 0;  // of a row's gradient in float
 };
 
 double bytes_of(const plan::Step& step, const plan::Buffers& buffers, const Traffic& traffic) {
@@ -165,7 +166,7 @@ double bytes_of(const plan::Step& step, const plan::Buffers& buffers, const Traf
                                                         : static_cast<double>(buffers.bytes(id));
   // Pairs, four passes of sorting them, reading them, and two carried rows for 64 pairs.
   if (step.name.ends_with(".update"))
-    bytes += traffic.lookups * (8 + 4 * 16 + 4 + 8 + 4 * traffic.row_bytes / 64);
+    bytes += traffic.lookups * (8 + 4 * 16 + 4 + 8 + 4 * traffic.sum_bytes / 64);
   return bytes;
 }
 
@@ -248,12 +249,13 @@ void run_on_gpu(const TrainBenchOptions& o) {
   const Workload::Times evaluation = work.measure(false, o.seconds);
 
   const data::HostBatch& first = source.next();
-  const auto& layout = work.model().layers().embeddings.at(0)->layout();
-  const Traffic traffic{
-      .lookups = static_cast<double>(first.keys.size()),
-      .distinct = static_cast<double>(distinct_rows(first, o.shape)),
-      .table_bytes = layout.total_rows * layout.width * static_cast<int64_t>(sizeof(float)),
-      .row_bytes = static_cast<double>(layout.width) * sizeof(float)};
+  const auto& embedding = *work.model().layers().embeddings.at(0);
+  const auto& layout = embedding.layout();
+  const Traffic traffic{.lookups = static_cast<double>(first.keys.size()),
+                        .distinct = static_cast<double>(distinct_rows(first, o.shape)),
+                        .table_bytes = layout.total_rows * embedding.table_row_bytes(),
+                        .row_bytes = static_cast<double>(embedding.table_row_bytes()),
+                        .sum_bytes = static_cast<double>(layout.width) * sizeof(float)};
   work.model().train(context_of(first));  // its keys are those whose rows were counted
   gpu.table().device_synchronize();
   const auto measured = [&](const plan::Plan& plan) {

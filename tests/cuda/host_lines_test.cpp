@@ -68,7 +68,7 @@ class ThreeTiers {
         words_(gpu, 2 * kTierSamples * kTierColumns * sizeof(uint32_t), "rows and lines") {
     storage_.declare(buffers_);
     buffers_.allocate(*gpu.cuda);
-    storage_.start_tier();
+    storage_.start({});
     host_lines_.emit(plan_);
     table_.resize(kTierRows * kTierWidth);
     embedding::init_tables({.pool = &pool_}, spec_.seed, spec_.name, spec_.layout,

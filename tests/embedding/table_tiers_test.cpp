@@ -215,7 +215,7 @@ TEST_CASE("tiers count the rows that moved", "[threads]") {
   buffers.allocate();
   ThreadPool pool(2);
   const Exec exec{.pool = &pool};
-  storage.start_tier();
+  storage.start({});
   // Three batches of 14 rows, the third of which takes the lines of the first; then the first.
   for (const uint32_t first : {0u, 14u, 28u, 0u}) {
     std::vector<uint32_t> rows(2 * kTierBatch);

@@ -39,9 +39,10 @@ void check_sharding(const config::TrainConfig& config) {
 }
 
 void check_table_precision(const config::TrainConfig& config, const cuda::Backend* gpu) {
-  if (config.solver.table_precision != FloatType::kFloat && gpu)
+  if (config.solver.table_precision == FloatType::kFp16 && gpu)
     config::fail_expected(*config.root.find("solver")->find("table_precision"),
-                          "\"fp32\" on a GPU; train on the CPU (solver.device or --device cpu)");
+                          "\"bf16\" or \"fp32\" on a GPU; or train on the CPU (solver.device or "
+                          "--device cpu)");
 }
 
 }  // namespace
