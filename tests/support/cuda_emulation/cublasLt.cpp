@@ -134,6 +134,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
       return set(&desc->mask, value, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       return set(&desc->mask_ld, value, bytes);
+    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
+      return set(&desc->sms, value, bytes);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }

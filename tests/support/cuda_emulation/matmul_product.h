@@ -15,6 +15,7 @@ struct EmulatedMatmulDesc {
   void* vector = nullptr;
   void* mask = nullptr;
   int64_t mask_ld = 0;
+  int32_t sms = 0;  // changes nothing here
 };
 struct EmulatedMatrixLayout {
   cudaDataType_t type;
