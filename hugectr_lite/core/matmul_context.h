@@ -23,6 +23,8 @@ struct MatmulOptions {
   // Hears of what went wrong without stopping anything,
   // on the thread that multiplies. Null: stderr.
   void (*warn)(const char* text) = nullptr;
+  // Hears of each product when its algorithm is found, by the name that the file gives it.
+  void (*planned)(const char* product) = nullptr;
 };
 
 // Used by one thread at a time, for work that is ordered (one stream, or streams held back by

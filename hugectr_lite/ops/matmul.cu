@@ -97,7 +97,8 @@ Matmul::Matmul(const MatmulOptions& options)
       one_for_all_batches_(options.one_for_all_batches),
       device_(current_device()),
       algorithm_file_(options.algorithm_file ? options.algorithm_file : ""),
-      warn_(options.warn) {
+      warn_(options.warn),
+      planned_(options.planned) {
   cublasLtHandle_t handle = nullptr;
   HLITE_CUBLASLT(cublaslt().create(&handle));
   handle_.reset(handle);
@@ -247,8 +248,10 @@ const Matmul::ProductPlan& Matmul::plan_of(const MatmulProblem& problem,
                                            const EpilogueKernels* kernels, cudaStream_t stream) {
   const Key key = key_of(problem);
   auto plan = plans_.find(key);
-  if (plan == plans_.end())
+  if (plan == plans_.end()) {
     plan = plans_.emplace(key, make_plan(problem, key, kernels, stream)).first;
+    if (planned_) planned_(text_of(key).c_str());
+  }
   return plan->second;
 }
 

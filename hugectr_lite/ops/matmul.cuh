@@ -196,6 +196,7 @@ class Matmul {
   std::string algorithm_file_;
   bool can_remember_ = true;  // until the file turns out not to be writable
   void (*warn_)(const char*);
+  void (*planned_)(const char*);
   std::set<std::string> warned_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle> handle_;
   std::unique_ptr<char, FreeDevice> memory_;  // workspace, then scratch

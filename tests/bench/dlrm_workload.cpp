@@ -89,11 +89,15 @@ std::string config_text(const Shape& s, const Solver& solver) {
 "layers":[{{"name":"data","type":"Data","format":"Raw","source":"none","eval_source":"none","check":"None","num_samples":1,"eval_num_samples":1,
 "label":{{"top":"label","label_dim":1}},"dense":{{"top":"dense","dense_dim":13}},
 "sparse":[{{"top":"keys","type":"DistributedSlot","slot_num":{9},"nnz_per_slot":[{10}],"is_fixed_length":true}}]}},
-{{"name":"emb","type":"HybridSparseEmbedding","bottom":"keys","top":"emb","sparse_embedding_hparam":{{"slot_size_array":[{3}],"embedding_vec_size":{4},"combiner":0}}}}
+{{"name":"emb","type":"{12}","bottom":"keys","top":"emb","sparse_embedding_hparam":{{{3},"embedding_vec_size":{4},"combiner":0}}}}
 {5},{{"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"}}]}})",
-      solver.batch, solver.optimizer, block, fmt::join(s.rows, ","), s.width, layers,
-      tf32 ? "fp32" : solver.precision, tf32, solver.graph, s.rows.size(),
-      fmt::join(s.hotness, ","), solver.table_precision);
+      solver.batch, solver.optimizer, block,
+      solver.hashed ? fmt::format(R"("max_vocabulary_size_per_gpu":{})",
+                                  std::accumulate(s.rows.begin(), s.rows.end(), int64_t{0}))
+                    : fmt::format(R"("slot_size_array":[{}])", fmt::join(s.rows, ",")),
+      s.width, layers, tf32 ? "fp32" : solver.precision, tf32, solver.graph, s.rows.size(),
+      fmt::join(s.hotness, ","), solver.table_precision,
+      solver.hashed ? "DistributedSlotSparseEmbeddingHash" : "HybridSparseEmbedding");
 }
 
 std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int64_t n) {

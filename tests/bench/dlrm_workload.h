@@ -31,6 +31,7 @@ struct Solver {
   std::string precision = "fp32";        // tf32, bf16, fp16
   std::string table_precision = "fp32";  // bf16, fp16
   bool graph = true;
+  bool hashed = false;  // tables of keys as they come, with as many rows
 };
 
 // A training config of that shape as JSON text; its sources do not exist.

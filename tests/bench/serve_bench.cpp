@@ -36,7 +36,7 @@ using nlohmann::json;
 
 struct Load {
   std::string model = "demo", path = {};
-  int port = 8080, connections = 8, samples = 1;
+  int port = 8080, connections = 8, samples = 1, most = 0;
   double rate = 0, seconds = 5, warm_up = 1;
   bool as_json = false;
 };
@@ -128,16 +128,17 @@ json metadata_of(const Load& load) {
 std::vector<std::string> make_requests(const Load& load, const json& metadata) {
   std::vector<std::string> requests;
   std::mt19937_64 random(1);
+  std::uniform_int_distribution<int> sizes(load.samples, std::max(load.samples, load.most));
   for (int r = 0; r < 64; ++r) {
+    const int samples = sizes(random);
     json inputs = json::array();
     std::string bytes;
     for (const json& input : metadata["inputs"]) {
       if (input["datatype"] == "BYTES") continue;  // lines of text, in the place of the others
       const auto width = input["shape"][1].get<size_t>();
-      const size_t n = static_cast<size_t>(load.samples) * width;
-      json tensor = {{"name", input["name"]},
-                     {"datatype", input["datatype"]},
-                     {"shape", {load.samples, width}}};
+      const size_t n = static_cast<size_t>(samples) * width;
+      json tensor = {
+          {"name", input["name"]}, {"datatype", input["datatype"]}, {"shape", {samples, width}}};
       const auto put = [&]<typename T>(const std::vector<T>& values) {
         if (load.as_json) {
           tensor["data"] = values;
@@ -243,16 +244,18 @@ void report(const Load& load, Outcome outcome) {
   json statuses;
   for (const auto& [status, count] : outcome.statuses) statuses[std::to_string(status)] = count;
   const double rate = static_cast<double>(sorted.size()) / load.seconds;
-  fmt::print("{}\n", json{{"samples_per_request", load.samples},
+  const double samples = 0.5 * (load.samples + std::max(load.samples, load.most));
+  fmt::print("{}\n", json{{"samples_per_request", samples},
                           {"format", load.as_json ? "json" : "binary"},
                           {"connections", load.connections},
                           {"asked_requests_per_s", load.rate},
                           {"requests_per_s", rate},
-                          {"samples_per_s", rate * load.samples},
+                          {"samples_per_s", rate * samples},
                           {"p50_ms", percentile(0.5)},
                           {"p90_ms", percentile(0.9)},
                           {"p99_ms", percentile(0.99)},
                           {"p999_ms", percentile(0.999)},
+                          {"max_ms", percentile(1)},
                           {"statuses", statuses}}
                          .dump());
 }
@@ -267,6 +270,7 @@ int main(int argc, char** argv) {
   app.add_option("--port", load.port, "Port of 127.0.0.1")->capture_default_str();
   app.add_option("--model", load.model, "The model's name")->capture_default_str();
   app.add_option("--samples", load.samples, "Samples of a request")->capture_default_str();
+  app.add_option("--most-samples", load.most, "Samples of a request: from --samples to so many");
   app.add_option("--connections", load.connections, "Connections")->capture_default_str();
   app.add_option("--rate", load.rate, "Requests per second; 0: as fast as answers come")
       ->capture_default_str();

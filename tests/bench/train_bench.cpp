@@ -5,7 +5,7 @@
 //               [--optimizer SGD|AdaGrad|RowWiseAdaGrad] [--threads N] [--batch N] [--seconds S]
 //               [--alpha A] [--precision fp32|bf16] [--table-precision fp32|bf16|fp16]
 //               [--machine FILE] [--quiet]
-//   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [...]
+//   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [--no-eager] [--batches N] [...]
 //
 // Shapes: dlrm_workload.h; tables have at most --cap rows (CPU: 1,000,000 for kaggle, 200,000 for
 // the others; GPU: 10,000,000; 40,000,000 is all of them, 96 GB). Keys: Zipf (alpha; 0: uniform),
@@ -160,6 +160,8 @@ int run(int argc, char** argv) {
   app.add_option("--table-precision", o.solver.table_precision, "Of the tables; fp16 on the CPU")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   auto* gpu = app.add_option_group("GPU");
+  gpu->add_flag("--hashed", o.solver.hashed, "Hash tables, with as many rows");
+  gpu->add_flag("!--no-eager", o.eager, "Leave out the iterations without a graph");
   gpu->add_option("--batches", o.batches, "In host memory")->check(CLI::Range(1, 1024));
   gpu->add_option("--step-seconds", o.step_seconds, "How long one step is repeated");
   gpu->add_option("--gemm-edge", o.gemm_edge, "Of the ceiling's matrices")

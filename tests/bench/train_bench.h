@@ -19,6 +19,7 @@ struct TrainBenchOptions {
   bool quiet = false;
   std::string machine;  // file for the rates that the steps reached; empty: none
   // On a GPU.
+  bool eager = true;             // time iterations without a graph too
   int64_t batches = 8;           // in host memory, used in turn
   double step_seconds = 0.03;    // how long one step is repeated
   int64_t gemm_edge = 8192;      // the ceilings' matrix product

@@ -4,15 +4,22 @@
 //
 // Bytes of a step are those of the buffers that it reads and writes, each once; of a table and its
 // states only the rows that the batch has, each once (repeated ones come from the L2 cache). The
-// sparse update adds its list of pairs, counted in embedding/sparse_update.cu. A step's floor is
-// the larger of these bytes at the rate of a large copy on the device and its FLOPs at that of a
-// large matrix product in the same precision, both measured here; copy_in's is that of a copy from
-// page-locked memory. A step whose buffers fit into the L2 cache can beat it.
+// sort writes its list of rows and sources once, the sparse update reads it once: what both pass on
+// in between stays in the L2 cache. A step's floor is the larger of these bytes at the rate of a
+// large copy on the device and its FLOPs at the best rate seen here of a matrix product in the same
+// precision, a large one or a step's own; copy_in's is that of a copy from page-locked memory. A
+// step whose buffers fit into the L2 cache can beat it.
+//
+// Two bounds of an iteration: all floors in turn, and what is left if steps overlapped perfectly:
+// the larger of all bytes and all FLOPs at these rates.
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/fill.h"
@@ -144,46 +151,102 @@ class Workload {
   std::unique_ptr<trainer::Model> model_;
 };
 
+// A product of cuBLASLt's in a step, as the file of algorithms has it.
+struct Product {
+  std::string name, verdict, algorithm;
+  // One of the 15 numbers at the end of the name: matmul.cuh's Key.
+  [[nodiscard]] int64_t number(size_t i) const {
+    std::vector<std::string> parts;
+    std::istringstream text(name);
+    for (std::string part; std::getline(text, part, '/');) parts.push_back(part);
+    return std::stoll(parts.at(parts.size() - 15 + i));
+  }
+  [[nodiscard]] int64_t epilogue() const { return number(8); }
+  [[nodiscard]] std::string text() const {
+    return epilogue() == 1 ? "plain" : fmt::format("{} {}", epilogue(), verdict);
+  }
+};
+
 struct StepTime {
   std::string name;
   double seconds = 0, bytes = 0, flops = 0, floor = 0;
   bool overlaps = false;  // a copy, which overlaps the previous batch
+  std::vector<Product> products = {};
 };
 
 // What a step's bytes depend on besides its buffers.
 struct Traffic {
   double lookups = 0, distinct = 0;  // of a batch
-  int64_t table_bytes = 0;
-  double row_bytes = 0;
-  double sum_bytes = 0;  // of a row's gradient in float
+  int64_t rows = 0;                  // of all tables
 };
+
+// Of the tables or of what an optimizer keeps of each row.
+bool has_rows(const plan::Buffers& buffers, plan::BufferId id) {
+  const plan::BufferKind kind = buffers.kind(id);
+  return kind == plan::BufferKind::kTable ||
+         (kind == plan::BufferKind::kState && buffers.name(id).starts_with("emb."));
+}
 
 double bytes_of(const plan::Step& step, const plan::Buffers& buffers, const Traffic& traffic) {
   double bytes = 0;
   for (const auto* list : {&step.reads, &step.writes})
     for (const plan::BufferId id : std::set<plan::BufferId>(list->begin(), list->end()))
-      bytes += buffers.bytes(id) == traffic.table_bytes ? traffic.distinct * traffic.row_bytes
-                                                        : static_cast<double>(buffers.bytes(id));
-  // Pairs, four passes of sorting them, reading them, and two carried rows for 64 pairs.
-  if (step.name.ends_with(".update"))
-    bytes += traffic.lookups * (8 + 4 * 16 + 4 + 8 + 4 * traffic.sum_bytes / 64);
+      bytes += static_cast<double>(buffers.bytes(id)) *
+               (has_rows(buffers, id) ? traffic.distinct / static_cast<double>(traffic.rows) : 1);
+  if (step.name == "emb.sort" || step.name == "emb.update") bytes += traffic.lookups * 8;  // list
   return bytes;
 }
 
-std::vector<StepTime> measure_steps(const Gpu& gpu, const plan::Plan& plan,
-                                    const plan::StepContext& context, const Traffic& traffic,
-                                    const Ceilings& ceilings, double seconds) {
+std::vector<std::string> planned_products;
+
+// Those that the step makes now.
+std::vector<Product> products_of(const Gpu& gpu, const TrainBenchOptions& o, const plan::Step& step,
+                                 plan::StepContext context) {
+  const std::string file = default_algorithm_file();
+  planned_products.clear();
+  {
+    // What makes products for the first time, and follows the file.
+    const MatmulContext fresh(
+        gpu.table(), {.tf32 = o.solver.precision == "tf32",
+                      .algorithm_file = file.c_str(),
+                      .planned = [](const char* name) { planned_products.emplace_back(name); }});
+    context.exec.matmul = fresh.get();
+    step.run(context);
+    gpu.synchronize();
+  }
+  std::map<std::string, Product> known;
+  std::ifstream lines(file);
+  for (std::string line; !planned_products.empty() && std::getline(lines, line);) {
+    std::istringstream words(line);
+    Product product;
+    if (words >> product.name >> product.verdict >> product.algorithm)
+      known[product.name] = product;
+  }
+  std::vector<Product> products;
+  for (const std::string& name : planned_products)
+    products.push_back(known.contains(name) ? known[name] : Product{name, "not remembered", ""});
+  return products;
+}
+
+std::vector<StepTime> measure_steps(const Gpu& gpu, const TrainBenchOptions& o,
+                                    const plan::Plan& plan, const plan::StepContext& context,
+                                    const Traffic& traffic) {
   std::vector<StepTime> times;
   for (const plan::Step& step : plan.steps()) {
     StepTime t{.name = step.name, .overlaps = step.lane == plan::Lane::kCopy};
     t.bytes = bytes_of(step, plan.buffers(), traffic);
     t.flops = step.flops_per_sample * static_cast<double>(context.batch);
-    t.floor = std::max(t.bytes / (t.overlaps ? ceilings.host_bytes : ceilings.copy_bytes),
-                       t.flops / ceilings.flops);
-    t.seconds = gpu.mean_seconds(seconds, !t.overlaps, [&] { step.run(context); });
+    t.seconds = gpu.mean_seconds(o.step_seconds, !t.overlaps, [&] { step.run(context); });
+    t.products = products_of(gpu, o, step, context);
     times.push_back(t);
   }
   return times;
+}
+
+void set_floors(std::vector<StepTime>& steps, const Ceilings& ceilings) {
+  for (StepTime& t : steps)
+    t.floor = std::max(t.bytes / (t.overlaps ? ceilings.host_bytes : ceilings.copy_bytes),
+                       t.flops / ceilings.flops);
 }
 
 // The sum of all steps that do not overlap the rest.
@@ -199,6 +262,11 @@ StepTime sum_of(const std::vector<StepTime>& steps) {
   return sum;
 }
 
+// The time of all steps if they overlapped perfectly.
+double overlap_floor(const StepTime& sum, const Ceilings& ceilings) {
+  return std::max(sum.bytes / ceilings.copy_bytes, sum.flops / ceilings.flops);
+}
+
 double seconds_of(const std::vector<StepTime>& steps, const std::string& name) {
   for (const StepTime& t : steps)
     if (t.name == name) return t.seconds;
@@ -207,24 +275,33 @@ double seconds_of(const std::vector<StepTime>& steps, const std::string& name) {
 
 void print_row(const StepTime& t) {
   const auto share = t.floor > 0 ? fmt::format("{:.0f}%", 100 * t.floor / t.seconds) : "";
-  fmt::print(stderr, "{:18}{:10.4f}{:10.2f}{:10.2f}{:9.0f}{:9.1f}{:10.4f}{:>9}\n", t.name,
+  std::string products;
+  for (const Product& p : t.products) products += (products.empty() ? "  " : ", ") + p.text();
+  fmt::print(stderr, "{:18}{:10.4f}{:10.2f}{:10.2f}{:9.0f}{:9.1f}{:10.4f}{:>9}{}\n", t.name,
              t.seconds * 1e3, t.bytes * 1e-6, t.flops * 1e-9, t.bytes / t.seconds * 1e-9,
-             t.flops / t.seconds * 1e-12, t.floor * 1e3, share);
+             t.flops / t.seconds * 1e-12, t.floor * 1e3, share, products);
 }
 
 void print_steps(const std::string& what, const std::vector<StepTime>& steps) {
-  fmt::print(stderr, "{:18}{:>10}{:>10}{:>10}{:>9}{:>9}{:>10}{:>9}\n", what, "ms", "MB", "GFLOP",
-             "GB/s", "TFLOP/s", "floor ms", "% floor");
+  fmt::print(stderr, "{:18}{:>10}{:>10}{:>10}{:>9}{:>9}{:>10}{:>9}  products\n", what, "ms", "MB",
+             "GFLOP", "GB/s", "TFLOP/s", "floor ms", "% floor");
   for (const StepTime& t : steps) print_row(t);
   print_row(sum_of(steps));
 }
 
 std::string json_of(const std::vector<StepTime>& steps) {
   std::string text;
-  for (const StepTime& t : steps)
+  for (const StepTime& t : steps) {
     text += fmt::format(
-        R"({}{{"name":"{}","ms":{:.5f},"bytes":{:.0f},"flops":{:.0f},"floor_ms":{:.5f}}})",
+        R"({}{{"name":"{}","ms":{:.5f},"bytes":{:.0f},"flops":{:.0f},"floor_ms":{:.5f},"products":[)",
         text.empty() ? "" : ",", t.name, t.seconds * 1e3, t.bytes, t.flops, t.floor * 1e3);
+    for (const Product& p : t.products)
+      text +=
+          fmt::format(R"({}{{"epilogue":{},"m":{},"n":{},"k":{},"verdict":"{}","algorithm":"{}"}})",
+                      text.ends_with('[') ? "" : ",", p.epilogue(), p.number(12), p.number(13),
+                      p.number(14), p.verdict, p.algorithm);
+    text += "]}";
+  }
   return text;
 }
 
@@ -236,43 +313,48 @@ double rate(double n, double seconds) { return seconds > 0 ? n / seconds : 0; }
 void run_on_gpu(const TrainBenchOptions& o) {
   const Gpu gpu(o.solver.precision == "tf32");
   ThreadPool pool(o.threads);
-  const Ceilings ceilings = measure_ceilings(gpu, o);
+  Ceilings ceilings = measure_ceilings(gpu, o);
   test::MemorySource source(zipf_batches(pool, o.shape, o.batches, o.solver.batch, o.alpha));
   const auto batch = static_cast<double>(o.solver.batch);
 
   // One model at a time: two sets of tables may not fit.
   const double without_graph =
-      Workload(gpu, o, pool, source, /*graph=*/false).measure(true, o.seconds).iteration;
+      o.eager ? Workload(gpu, o, pool, source, /*graph=*/false).measure(true, o.seconds).iteration
+              : 0;
   Workload work(gpu, o, pool, source, /*graph=*/true);
   const Workload::Times train = work.measure(true, o.seconds);
   const float loss = trainer::loss_of(work.model());
   const Workload::Times evaluation = work.measure(false, o.seconds);
 
   const data::HostBatch& first = source.next();
-  const auto& embedding = *work.model().layers().embeddings.at(0);
-  const auto& layout = embedding.layout();
+  const auto& tables = *work.model().layers().embeddings.at(0);
+  const int64_t rows = o.solver.hashed ? tables.hash_capacity() : tables.layout().total_rows;
   const Traffic traffic{.lookups = static_cast<double>(first.keys.size()),
                         .distinct = static_cast<double>(distinct_rows(first, o.shape)),
-                        .table_bytes = layout.total_rows * embedding.table_row_bytes(),
-                        .row_bytes = static_cast<double>(embedding.table_row_bytes()),
-                        .sum_bytes = static_cast<double>(layout.width) * sizeof(float)};
+                        .rows = rows};
   work.model().train(context_of(first));  // its keys are those whose rows were counted
   gpu.table().device_synchronize();
   const auto measured = [&](const plan::Plan& plan) {
     plan::StepContext context = context_of(first);
     context.exec = gpu.exec();
-    return measure_steps(gpu, plan, context, traffic, ceilings, o.step_seconds);
+    return measure_steps(gpu, o, plan, context, traffic);
   };
-  const auto train_steps = measured(work.model().train_plan());
+  auto train_steps = measured(work.model().train_plan());
   if (!o.machine.empty()) {
     std::vector<double> seconds;
     for (const StepTime& t : train_steps) seconds.push_back(t.seconds);
     write_machine(o, work.model(), seconds, ceilings.host_bytes);
   }
-  const auto eval_steps = measured(work.model().eval_plan());
+  auto eval_steps = measured(work.model().eval_plan());
+  const double large_product = ceilings.flops;
+  for (const auto* steps : {&train_steps, &eval_steps})
+    for (const StepTime& t : *steps) ceilings.flops = std::max(ceilings.flops, t.flops / t.seconds);
+  set_floors(train_steps, ceilings);
+  set_floors(eval_steps, ceilings);
   const double lookup = seconds_of(train_steps, "emb.lookup"),
                update = seconds_of(train_steps, "emb.update");
   const StepTime train_sum = sum_of(train_steps), eval_sum = sum_of(eval_steps);
+  const double overlapped = overlap_floor(train_sum, ceilings);
 
   if (!o.quiet) {
     print_steps("training step", train_steps);
@@ -280,31 +362,36 @@ void run_on_gpu(const TrainBenchOptions& o) {
     fmt::print(
         stderr,
         "{} {} {}, batch {}, alpha {}, {:.3f} distinct rows a lookup, {:.1f} GB of tables\n"
-        "ceilings: {:.1f} TFLOP/s, copy {:.0f} GB/s, from host memory {:.1f} GB/s\n"
-        "training: {:.4f} ms, {:.0f} samples/s, {:.0f}% of the floor; without a graph "
-        "{:.0f} samples/s; host {:.1f} us an iteration (mean {:.1f})\n"
+        "ceilings: {:.1f} TFLOP/s (large product {:.1f}), copy {:.0f} GB/s, from host memory {:.1f} "
+        "GB/s\n"
+        "training: {:.4f} ms, {:.0f} samples/s; bounds: {:.4f} ms in turn ({:.0f}%), {:.4f} ms "
+        "overlapped ({:.0f}%); without a graph {:.0f} samples/s; host {:.1f} us an iteration (mean "
+        "{:.1f})\n"
         "evaluation: {:.4f} ms, {:.0f} samples/s; embedding: {:.3f} G lookups and updates/s\n",
         gpu.name(), o.shape_name, o.solver.precision, o.solver.batch, o.alpha,
-        traffic.distinct / traffic.lookups, static_cast<double>(traffic.table_bytes) * 1e-9,
-        ceilings.flops * 1e-12, ceilings.copy_bytes * 1e-9, ceilings.host_bytes * 1e-9,
-        train.iteration * 1e3, batch / train.iteration, 100 * train_sum.floor / train.iteration,
-        batch / without_graph, train.host_median * 1e6, train.host_mean * 1e6,
-        evaluation.iteration * 1e3, batch / evaluation.iteration,
+        traffic.distinct / traffic.lookups,
+        static_cast<double>(rows * o.shape.width) * sizeof(float) * 1e-9, ceilings.flops * 1e-12,
+        large_product * 1e-12, ceilings.copy_bytes * 1e-9, ceilings.host_bytes * 1e-9,
+        train.iteration * 1e3, batch / train.iteration, train_sum.floor * 1e3,
+        100 * train_sum.floor / train.iteration, overlapped * 1e3,
+        100 * overlapped / train.iteration, rate(batch, without_graph), train.host_median * 1e6,
+        train.host_mean * 1e6, evaluation.iteration * 1e3, batch / evaluation.iteration,
         rate(traffic.lookups, lookup + update) * 1e-9);
   }
   fmt::print(
-      R"({{"device":"cuda","gpu":"{}","shape":"{}","cap":{},"precision":"{}","optimizer":"{}","batch":{},"alpha":{},"distinct_rows_per_lookup":{:.4f},)",
-      gpu.name(), o.shape_name, o.cap, o.solver.precision, o.solver.optimizer, o.solver.batch,
-      o.alpha, traffic.distinct / traffic.lookups);
+      R"({{"device":"cuda","gpu":"{}","shape":"{}","hashed":{},"cap":{},"precision":"{}","optimizer":"{}","batch":{},"alpha":{},"distinct_rows_per_lookup":{:.4f},)",
+      gpu.name(), o.shape_name, o.solver.hashed, o.cap, o.solver.precision, o.solver.optimizer,
+      o.solver.batch, o.alpha, traffic.distinct / traffic.lookups);
   fmt::print(
-      R"("tflops":{:.2f},"copy_gbs":{:.1f},"host_copy_gbs":{:.2f},"samples_per_s":{:.0f},"ms":{:.4f},"samples_per_s_without_graph":{:.0f},"host_us":{:.2f},"host_us_mean":{:.2f},)",
-      ceilings.flops * 1e-12, ceilings.copy_bytes * 1e-9, ceilings.host_bytes * 1e-9,
-      batch / train.iteration, train.iteration * 1e3, batch / without_graph,
-      train.host_median * 1e6, train.host_mean * 1e6);
+      R"("tflops":{:.2f},"tflops_large":{:.2f},"copy_gbs":{:.1f},"host_copy_gbs":{:.2f},"samples_per_s":{:.0f},"ms":{:.4f},"samples_per_s_without_graph":{:.0f},"host_us":{:.2f},"host_us_mean":{:.2f},)",
+      ceilings.flops * 1e-12, large_product * 1e-12, ceilings.copy_bytes * 1e-9,
+      ceilings.host_bytes * 1e-9, batch / train.iteration, train.iteration * 1e3,
+      rate(batch, without_graph), train.host_median * 1e6, train.host_mean * 1e6);
   fmt::print(
-      R"("floor_ms":{:.4f},"steps_ms":{:.4f},"eval_samples_per_s":{:.0f},"eval_ms":{:.4f},"eval_floor_ms":{:.4f},"eval_host_us":{:.2f},)",
-      train_sum.floor * 1e3, train_sum.seconds * 1e3, batch / evaluation.iteration,
-      evaluation.iteration * 1e3, eval_sum.floor * 1e3, evaluation.host_median * 1e6);
+      R"("floor_ms":{:.4f},"overlap_floor_ms":{:.4f},"steps_ms":{:.4f},"eval_samples_per_s":{:.0f},"eval_ms":{:.4f},"eval_floor_ms":{:.4f},"eval_host_us":{:.2f},)",
+      train_sum.floor * 1e3, overlapped * 1e3, train_sum.seconds * 1e3,
+      batch / evaluation.iteration, evaluation.iteration * 1e3, eval_sum.floor * 1e3,
+      evaluation.host_median * 1e6);
   const std::string loss_text = std::isfinite(loss) ? fmt::format("{:.5f}", loss) : "null";
   fmt::print(
       R"("lookup_ms":{:.4f},"update_ms":{:.4f},"lookups_per_s":{:.0f},"loss":{},"train_steps":[{}],"eval_steps":[{}]}})"
