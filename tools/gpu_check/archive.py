@@ -6,11 +6,12 @@ import subprocess
 import tarfile
 import tempfile
 
-from build import PROGRAMS, commit
+from build import OPTIONAL, PROGRAMS, commit
 
 LIBRARIES = ["libhlite_cuda.so", "libfake_plugin_of_other_build.so", "libfake_plugin_without_kernel.so",
              "libfake_plugin_of_other_signature.so", "libfake_plugin_without_entry.so",
              "libfake_plugin_without_device.so"]
+OPTIONAL_TREE = ["tests/bench/trace/trace_report.py"]
 TREE = ["tools/gpu_check.sh", "tools/gpu_check", "tests/bench/pytorch_gpu.py", "tests/bench/pytorch_dlrm.py",
         "tests/data/golden/dlrm_fused", "tests/data/golden/dlrm_plain"]
 # Of the system's C library, which must be that of the system's loader.
@@ -43,21 +44,22 @@ def fill(root, programs, folder):
     """Puts into the folder what an archive holds, at the places of the source tree; programs into bin."""
     target = os.path.join(folder, "bin")
     os.makedirs(target)
-    for name in PROGRAMS + LIBRARIES:
+    names = PROGRAMS + LIBRARIES + [name for name in OPTIONAL if os.path.exists(os.path.join(programs, name))]
+    for name in names:
         subprocess.run(["strip", "-o", os.path.join(target, name), os.path.join(programs, name)], check=True)
-    for name in PROGRAMS + LIBRARIES:
+    for name in names:
         for path in libraries_of(os.path.join(programs, name)).values():
             if path and not os.path.exists(os.path.join(target, os.path.basename(path))):
                 shutil.copy(path, target)
     for name, path in onednn(programs).items():
         if path and not os.path.exists(os.path.join(target, name)):
             shutil.copy(path, os.path.join(target, name))
-    for name in PROGRAMS + LIBRARIES:
+    for name in names:
         outside = {library: path for library, path in libraries_of(os.path.join(target, name)).items()
                    if not path or os.path.dirname(os.path.realpath(path)) != os.path.realpath(target)}
         if outside:
             raise RuntimeError(f"{name} does not find its libraries in its own folder: {outside}")
-    for name in TREE:
+    for name in TREE + [name for name in OPTIONAL_TREE if os.path.exists(os.path.join(root, name))]:
         source, place = os.path.join(root, name), os.path.join(folder, name)
         os.makedirs(os.path.dirname(place), exist_ok=True)
         if os.path.isdir(source):

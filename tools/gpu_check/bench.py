@@ -1,15 +1,17 @@
 """The benchmarks: whole iterations, the embedding alone, ranks that share the GPU, training from a file, rows beyond
 the GPU's memory, and whole iterations in PyTorch."""
+import array
 import json
 import os
+import random
 import sys
 
 from checks import Failed, NotRun
 from processes import output_of
-from tables import read_numbers, results_table, step_table
+from tables import bounds_text, read_numbers, results_table, step_table
 from workload import config
 
-# Precision, skew of the keys (0: uniform), batch. The first one's steps are listed.
+# Precision, skew of the keys (0: uniform), batch.
 RUNS = [("bf16", 1.05, 65536), ("bf16", 0, 65536), ("bf16", 1.05, 4096), ("tf32", 1.05, 65536), ("tf32", 0, 65536),
         ("fp16", 1.05, 65536), ("fp16", 0, 65536)]
 SMALL_RUNS = [("bf16", 1.05, 32), ("tf32", 0, 32)]
@@ -25,22 +27,31 @@ def rows_of_tables(session):
     return ALL_ROWS if session.card_megabytes >= CARD_FOR_ALL else SOME_ROWS
 
 
-def whole_iterations(session):
-    def measure(precision, alpha, batch):
-        command = [session.program("train_bench"), "--device", "cuda", "--precision", precision, "--alpha", alpha,
-                   "--batch", batch, "--cap", rows_of_tables(session)]
-        command += (["--shape", "tiny", "--seconds", "0.05", "--step-seconds", "0.001", "--batches", "2",
-                     "--gemm-edge", "32", "--copy-bytes", "65536"] if session.small else
-                    ["--shape", "mlperf", "--seconds", "2"])
+SMALL_SIZES = {"shape": "tiny", "seconds": 0.05, "step-seconds": 0.001, "batches": 2, "gemm-edge": 32, "copy-bytes": 65536}
+
+
+def train_bench(session, name, precision, alpha, batch, **options):
+    """A check of this name; numbers go to train_bench.jsonl. options: those of train_bench, _ for - and True or False for a flag."""
+    def measure():
+        how = {"shape": "mlperf", "seconds": 2, "cap": rows_of_tables(session), "batch": batch,
+               **{key.replace("_", "-"): value for key, value in options.items()}}
+        if session.small:
+            how.update(SMALL_SIZES, cap=100, batch=min(batch, 32))
+        command = [session.program("train_bench"), "--device", "cuda", "--precision", precision, "--alpha", alpha]
+        for key, value in how.items():
+            if value is not False:
+                command += ["--" + key] if value is True else ["--" + key, value]
         numbers = session.kept("train_bench.jsonl")
         session.checks.program(command, 60, out=numbers)
         last = read_numbers(numbers)[-1]
-        return [f"{last['samples_per_s']:,} samples/s, {last['ms']:.4f} ms, "
-                f"{100 * last['floor_ms'] / last['ms']:.0f} % of lower bound"]
+        return [f"{last['samples_per_s']:,} samples/s, {last['ms']:.4f} ms, {bounds_text(last)}"]
 
+    return session.checks.check(name, measure)
+
+
+def whole_iterations(session):
     for precision, alpha, batch in SMALL_RUNS if session.small else RUNS:
-        session.checks.check(f"train_bench-{precision}-alpha-{alpha}-batch-{batch}",
-                             lambda run=(precision, alpha, batch): measure(*run))
+        train_bench(session, f"train_bench-{precision}-alpha-{alpha}-batch-{batch}", precision, alpha, batch)
 
 
 def pytorch(session):
@@ -70,7 +81,9 @@ def table(session):
         if not ours:
             raise NotRun("train_bench has left no results")
         theirs = read_numbers(session.kept("pytorch.jsonl"))
-        lines.extend(["", *results_table(ours, theirs), "", *step_table(ours[0]), ""])
+        lines.extend(["", *results_table(ours, theirs), ""])
+        for run in ours:
+            lines.extend([*step_table(run), ""])
 
     session.checks.check("table", put_together, late=True)
     for line in lines:
@@ -98,10 +111,10 @@ def collectives(session, ranks):
             + (f", in a graph {call['graph_us']:.1f}" if call["graph_us"] else "") for call in calls]
 
 
-def exchanges(session, ranks, alpha):
+def exchanges(session, ranks, alpha, shape="mlperf"):
     command = [session.program("exchange_bench"), "--device", "cuda", "--ranks", ranks, "--alpha", alpha]
     command += (["--shape", "tiny", "--cap", "100", "--batch", "32", "--seconds", "0.001"] if session.small else
-                ["--shape", "mlperf", "--precision", "bf16"])
+                ["--shape", shape, "--precision", "bf16"])
     numbers = session.kept("exchange_bench.jsonl")
     session.checks.program(command, 60, out=numbers)
     last = read_numbers(numbers)[-1]
@@ -109,10 +122,10 @@ def exchanges(session, ranks, alpha):
     return [f"iteration {last['iteration_ms']:.3f} ms; {steps}"]
 
 
-def training_file(session):
+def training_file(session, rows=None):
     command = [session.program("criteo_synth"), "--test", "0", "--like", "criteo", "--cards", "terabyte",
                "--format", "raw", "--out", session.scratch("c"), "--force"]
-    command += ["--train", 2000 if session.small else session.rows, "--cap", rows_of_tables(session)]
+    command += ["--train", 2000 if session.small else rows or session.rows, "--cap", rows_of_tables(session)]
     session.checks.program(command, 90)
     shape = ((32, 12, [16, 8], [16], 8) if session.small else
              (65536, 600, [512, 256, 128], [1024, 1024, 512, 256], 128))
@@ -199,6 +212,49 @@ def beyond_memory_runs(session):
     for share in (0.9,) if session.small else (0.05, 0.1, 0.3):
         checks.check(f"beyond-memory-{100 * share:.0f}-percent",
                      lambda part=share: beyond_memory(session, part, best[0] if best else 0))
+
+
+def uniform_keys(session):
+    """What training_file() has written, but the keys of large tables uniform: few of their rows are in memory. Its config
+    takes the place of the other one."""
+    words, path = 1 + 13 + 26, session.scratch("c.train.bin")
+    with open(session.scratch("c.manifest.json"), encoding="utf-8") as file:
+        tables = json.load(file)["slot_size_array"]
+    data = array.array("I")
+    with open(path, "rb") as file:
+        data.frombytes(file.read())
+    if len(data) % words:
+        raise Failed(f"{path}: expected records of {words} words")
+    samples, drawn, changed = len(data) // words, random.Random(1), 0
+    for slot, rows in enumerate(tables):
+        if rows > 100_000 or (session.small and rows == max(tables)):
+            whole = array.array("I", drawn.randbytes(4 * samples))
+            data[14 + slot::words] = array.array("I", [word % rows for word in whole])
+            changed += 1
+    with open(session.scratch("uniform.bin"), "wb") as file:
+        file.write(data.tobytes())
+    with open(session.scratch("mlperf.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    for layer in plan["layers"]:
+        if layer["name"] == "data":
+            layer.update(source="uniform.bin", eval_source="uniform.bin", slot_size_array=tables, num_samples=samples,
+                         eval_num_samples=samples)
+        elif layer["name"] == "emb":
+            layer["sparse_embedding_hparam"]["slot_size_array"] = tables
+    with open(session.scratch("mlperf.json"), "w", encoding="utf-8") as file:
+        json.dump(plan, file)
+    return [f"{changed} tables of {len(tables)}, {samples:,} samples"]
+
+
+def tiers(session):
+    """Rows beyond the GPU's memory with keys that find few of theirs there, and how rows cross the bus."""
+    session.checks.check("row-transfer", lambda: row_transfer(session))
+    if (session.checks.check("uniform-file", lambda: training_file(session, 2_000_000))
+            and session.checks.check("uniform-keys", lambda: uniform_keys(session))):
+        session.checks.check("beyond-memory-uniform-keys",
+                             lambda: beyond_memory(session, 0.9 if session.small else 0.05, 0))
+    else:
+        session.checks.skip("beyond-memory-uniform-keys", "there is no file")
 
 
 def run(session):

@@ -1,4 +1,5 @@
 """Checks with three states (passed, FAILED, not run), each written into the report as soon as it ends."""
+import math
 import os
 import shutil
 import tarfile
@@ -22,9 +23,20 @@ class Checks:
     runs is ended. env: of our own programs."""
     def __init__(self, report, logs, deadline, minutes, env):
         self.report, self.logs, self.deadline, self.minutes, self.env = report, logs, deadline, minutes, env
+        self.part, self.part_seconds, self.part_deadline = "", 0, math.inf
         self.passed, self.failed, self.not_run = [], [], []
         self.log = None  # of the check that is going on
         os.makedirs(logs, exist_ok=True)
+
+    def begin(self, part, seconds=math.inf):
+        """What follows is a part of the check, which may take so long."""
+        self.part, self.part_seconds = part, within(seconds)
+        self.part_deadline = time.monotonic() + self.part_seconds
+        self.line(f"\n### {part}\n")
+
+    def left(self):
+        """Seconds until this part or the whole check is over."""
+        return min(self.deadline, self.part_deadline) - time.monotonic()
 
     def line(self, text=""):
         print(text, flush=True)
@@ -42,7 +54,7 @@ class Checks:
         self.log = os.path.join(self.logs, name + ".log")
         start = time.monotonic()
         try:
-            if start >= self.deadline and not late:
+            if self.left() <= 0 and not late:
                 raise NotRun(self.time_over())
             lines = body() or []
         except NotRun as why:
@@ -50,21 +62,26 @@ class Checks:
             self.line(f"- {name}: not run: {why}")
             return False
         except Exception as why:  # a result that is missing or makes no sense fails this check and no other
-            self.failed.append(name)
-            said = str(why) if isinstance(why, Failed) else f"{type(why).__name__}: {why}"
-            self.line(f"- {name}: FAILED: {said}")
-            self.quote(last_lines(self.log))
+            self.fail(name, why)
             return False
         self.passed.append(name)
         self.line(f"- {name}: passed, {time.monotonic() - start:.1f} s")
         self.quote(lines)
         return True
 
+    def fail(self, name, why):
+        self.failed.append(name)
+        said = str(why) if isinstance(why, Failed) else f"{type(why).__name__}: {why}"
+        self.line(f"- {name}: FAILED: {said}")
+        self.quote(last_lines(self.log))
+
     def skip(self, name, why):
         self.not_run.append(name)
         self.line(f"- {name}: not run: {why}")
 
     def time_over(self):
+        if self.part_deadline < self.deadline:
+            return f"the {self.part_seconds:g} s of {self.part} are over"
         return f"the {self.minutes:g} minutes are over"
 
     def program(self, command, limit, out=None, env=None, cwd=None):
@@ -72,7 +89,7 @@ class Checks:
         output into the file `out` where one is named. Raises Failed or NotRun."""
         if not shutil.which(str(command[0])):
             raise NotRun(f"{command[0]} is not here")
-        limit, left = within(limit), self.deadline - time.monotonic()
+        limit, left = within(limit), self.left()
         if left <= 0:
             raise NotRun(self.time_over())
         with open(self.log, "ab") as log:

@@ -15,6 +15,7 @@ import golden
 import machine
 import sanitizer
 import unit_tests
+import visits
 from checks import Checks, Failed
 from processes import ENDING, SLOW, signal_name
 from session import Session
@@ -30,6 +31,10 @@ kernels; and writes what it saw. Each check passed, FAILED or was not run, and t
   tools/gpu_check.sh --packed FILE     checks with what --pack made: needs the driver, cuBLASLt and python3
   tools/gpu_check.sh                   the same, inside the folder where the archive was unpacked
   tools/gpu_check.sh --bin DIR         checks with programs that are there (build/release/bin)
+  tools/gpu_check.sh --visit A         in place of all that: what a visit to one card of Hopper is for, part by part,
+                                       each within its own time, beside what was predicted. A: where an iteration's
+                                       time goes; B: exchanges, hash tables, tiers, serving, captured ranks; C: this
+                                       build against another (--other DIR)
 
 Exit codes: 0 all that ran passed, 1 something FAILED, 2 wrong usage or nothing to check with, 4 no GPU."""
 
@@ -46,6 +51,8 @@ def arguments(words):
     parser.add_argument("--unpack", metavar="DIR", help="where to unpack it (default: a temporary folder)")
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS),
                         help=f"some of {','.join(PARTS)} (default: all)")
+    parser.add_argument("--visit", choices=sorted(visits.VISITS), help="one of the visits, instead of --only")
+    parser.add_argument("--other", metavar="DIR", help="programs of another build, for --visit C")
     parser.add_argument("--files", metavar="NAMES", default="",
                         help="only these files of the tests, also under compute-sanitizer: matmul_test,...")
     parser.add_argument("--minutes", metavar="N", type=float, default=9,
@@ -135,6 +142,13 @@ def keep_algorithms(env, session):
         shutil.copy(found, session.kept("matmul_algorithms.txt"))
 
 
+def all_parts(session, parts):
+    for part in parts:
+        session.checks.begin(part)
+        PARTS[part](session)
+        yield part
+
+
 def check_all(a, root, programs, commit, temporary):
     out = absolute(a.out or os.environ.get("OUT")) or os.path.join(root, "build/gpu_check")
     work = absolute(a.data) or temporary
@@ -155,7 +169,7 @@ def check_all(a, root, programs, commit, temporary):
     checks = Checks(report, os.path.join(temporary, "logs"), deadline, a.minutes, env)
     session = Session(root=root, bin=programs, work=work, out=out, checks=checks,
                       card_megabytes=card[2] if card else 0, gpus=card[3] if card else 1, small=a.small, rows=a.rows,
-                      files=a.files)
+                      files=a.files, other=absolute(a.other))
 
     def plugin_sees_gpu():
         if not device:
@@ -164,13 +178,11 @@ def check_all(a, root, programs, commit, temporary):
 
     try:
         now = datetime.datetime.now(datetime.timezone.utc)
-        checks.line(f"\n## GPU check, {now:%Y-%m-%d %H:%M}, {', '.join(a.parts)}\n")
+        checks.line(f"\n## GPU check, {now:%Y-%m-%d %H:%M}, {f'visit {a.visit}' if a.visit else ', '.join(a.parts)}\n")
         for line in machine.lines(card, device or card[0], cublaslt, commit) + [""]:
             checks.line(line)
         if checks.check("device", plugin_sees_gpu):
-            for part in a.parts:
-                checks.line(f"\n### {part}\n")
-                PARTS[part](session)
+            for _ in visits.run(session, a.visit) if a.visit else all_parts(session, a.parts):
                 checks.keep_logs(session.kept("logs.tar.gz"))
                 keep_algorithms(env, session)
         return FAILED if checks.failed else PASSED

@@ -17,6 +17,7 @@ class Session:
     small: bool          # sizes for an emulated GPU
     rows: int            # samples of the generated file
     files: list          # test files to run; empty: all
+    other: str           # folder of the programs to compare with, or None
 
     def program(self, name):
         path = os.path.join(self.bin, name)

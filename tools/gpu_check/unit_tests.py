@@ -22,14 +22,15 @@ def listed(session, program):
     return names
 
 
-def test_files(session):
-    """[(test file, the program that has it)] of those that the session asks for."""
+def test_files(session, wanted=()):
+    """[(test file, the program that has it)] of those that the session asks for, or else of those wanted; empty: all."""
     files = [(name, program) for program in TEST_PROGRAMS for name in listed(session, program)]
     names = [name for name, _ in files]
-    unknown = [name for name in session.files if name not in names]
+    wanted = session.files or wanted
+    unknown = [name for name in wanted if name not in names]
     if unknown:
         raise Failed(f"no test for a GPU is in {', '.join(unknown)}; they are in {', '.join(names)}")
-    files = [file for file in files if not session.files or file[0] in session.files]
+    files = [file for file in files if not wanted or file[0] in wanted]
     return sorted(files, key=lambda file: (file[0] != FIRST, file))
 
 
@@ -45,11 +46,11 @@ def run_tests(session, test, limit):
         raise Failed("no tests ran")
 
 
-def run(session):
+def run(session, wanted=()):
     files = []
 
     def list_files():
-        files.extend(test_files(session))
+        files.extend(test_files(session, wanted))
         return [f"{len(files)} files"]
 
     session.checks.check("tests-list", list_files)
