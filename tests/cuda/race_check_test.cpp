@@ -50,7 +50,7 @@ TEST_CASE("shared memory that threads pass on unmet is a race") {
     return [&n, ahead, barrier] { pass_on(ahead, barrier, n.in.data(), n.out.data()); };
   };
   check_race(pass(1, Barrier::kNot),
-             {"race in pass_on: thread ", " of block 0 ", "a byte that thread ",
+             {"race in pass_on: thread ", " of block ", "a byte that thread ",
               "nothing orders the two: shared memory; addr2line 0x"});
   check_race(pass(1, Barrier::kWarp), {"race in pass_on"});  // from lane 0 of the next warp
   check_race(pass(1, Barrier::kShuffle), {"race in pass_on"});
@@ -98,6 +98,34 @@ TEST_CASE("atomics race with plain accesses, not with atomics or volatile ones")
   check_race([&] { count_threads(2, false, n.out.data()); }, {"race in count_threads"});
   check_no_race([&] { look_and_set(true, n.in.data(), n.out.data()); });
   check_race([&] { look_and_set(false, n.in.data(), n.out.data()); }, {"race in look_and_set"});
+}
+
+TEST_CASE("a block that counts itself last, between fences, finds what all others wrote") {
+  constexpr int kBlocks = 5;
+  std::vector<int> parts(size_t{kBlocks} * 64), out(64);
+  unsigned count = 0;
+  const auto hand = [&](Missing missing) {
+    return [&, missing] {
+      count = 0;
+      hand_to_last_block(kBlocks, missing, parts.data(), &count, out.data());
+    };
+  };
+  check_no_race(hand(Missing::kNothing));
+  CHECK(count == 0);
+  for (int i = 0; i < 64; ++i) CHECK(out[static_cast<size_t>(i)] == 640 + 5 * ((i + 1) % 64));
+  for (const Missing missing : {Missing::kBarrierBefore, Missing::kFenceBefore,
+                                Missing::kFenceAfter, Missing::kBarrierAfter, Missing::kEarly})
+    check_race(hand(missing), {"race in hand_to_last_block"});
+  const auto hand_one = [&](Missing missing) {
+    return [&, missing] {
+      count = 0;
+      hand_to_last_thread(kBlocks, missing, parts.data(), &count, out.data());
+    };
+  };
+  check_no_race(hand_one(Missing::kNothing));
+  CHECK(out[0] == kBlocks);
+  for (const Missing missing : {Missing::kFenceBefore, Missing::kFenceAfter, Missing::kEarly})
+    check_race(hand_one(missing), {"race in hand_to_last_thread"});
 }
 
 TEST_CASE("races are those of single bytes") {

@@ -71,6 +71,38 @@ __global__ void write_bytes_kernel(bool before, char* to) {
   if (before && threadIdx.x > 0) to[threadIdx.x - 1] = 1;
 }
 
+__device__ bool count_block(Missing missing, unsigned* count) {
+  if (missing != Missing::kFenceBefore) __threadfence();
+  const bool last = atomicInc(count, gridDim.x - 1) == gridDim.x - 1;
+  if (missing != Missing::kFenceAfter) __threadfence();
+  return last;
+}
+
+__global__ void hand_to_last_block_kernel(Missing missing, int* parts, unsigned* count, int* out) {
+  __shared__ bool last;
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (missing != Missing::kEarly) parts[i] = static_cast<int>(i);
+  if (missing != Missing::kBarrierBefore) __syncthreads();
+  if (threadIdx.x == 0) last = count_block(missing, count);
+  if (missing == Missing::kEarly) parts[i] = static_cast<int>(i);
+  if (missing != Missing::kBarrierAfter) __syncthreads();
+  if (!last) return;
+  int sum = 0;
+  for (unsigned block = 0; block < gridDim.x; ++block)
+    sum += parts[block * kThreads + static_cast<unsigned>(thread_ahead(1))];
+  out[threadIdx.x] = sum;
+}
+
+__global__ void hand_to_last_thread_kernel(Missing missing, int* parts, unsigned* count, int* out) {
+  if (threadIdx.x != 0) return;
+  if (missing != Missing::kEarly) parts[blockIdx.x] = 1;
+  const bool last = count_block(missing, count);
+  if (missing == Missing::kEarly) parts[blockIdx.x] = 1;
+  if (!last) return;
+  *out = 0;
+  for (unsigned block = 0; block < gridDim.x; ++block) *out += parts[block];
+}
+
 LaunchShape shape_of(const char* name, int blocks = 1, size_t shared_bytes = 0) {
   return {.name = name,
           .grid = dim3(static_cast<unsigned>(blocks)),
@@ -100,6 +132,14 @@ void look_and_set(bool is_volatile, int* flag, int* seen) {
 }
 void write_bytes(bool before, char* to) {
   launch(shape_of("write_bytes"), write_bytes_kernel, before, to);
+}
+void hand_to_last_block(int blocks, Missing missing, int* parts, unsigned* count, int* out) {
+  launch(shape_of("hand_to_last_block", blocks), hand_to_last_block_kernel, missing, parts, count,
+         out);
+}
+void hand_to_last_thread(int blocks, Missing missing, int* parts, unsigned* count, int* out) {
+  launch(shape_of("hand_to_last_thread", blocks), hand_to_last_thread_kernel, missing, parts, count,
+         out);
 }
 
 }  // namespace hlite::test

@@ -24,4 +24,12 @@ void look_and_set(bool is_volatile, int* flag, int* seen);
 // Neighbouring threads write neighbouring bytes, or each the byte before its own as well.
 void write_bytes(bool before, char* to);
 
+// Blocks write `parts` [blocks * 64], and the last one that counts itself reads those of all. What
+// is missing, if anything: a fence or the block's barrier before or after counting, or all but the
+// number that is written late.
+enum class Missing { kNothing, kBarrierBefore, kFenceBefore, kFenceAfter, kBarrierAfter, kEarly };
+void hand_to_last_block(int blocks, Missing missing, int* parts, unsigned* count, int* out);
+// The same of one number a block, in its first thread.
+void hand_to_last_thread(int blocks, Missing missing, int* parts, unsigned* count, int* out);
+
 }  // namespace hlite::test

@@ -50,6 +50,7 @@ class Scheduler {
     random_.seed(seed);
   }
   [[nodiscard]] Order order() const { return order_; }
+  [[nodiscard]] std::vector<uint64_t> turns_of_blocks(uint64_t blocks);
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -197,6 +198,18 @@ void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
   }
 }
 
+// Empty: from the first to the last.
+std::vector<uint64_t> Scheduler::turns_of_blocks(uint64_t blocks) {
+  if (order_ == Order::kForward) return {};
+  std::vector<uint64_t> turns(blocks);
+  std::iota(turns.begin(), turns.end(), uint64_t{0});
+  if (order_ == Order::kReverse)
+    std::reverse(turns.begin(), turns.end());
+  else
+    std::shuffle(turns.begin(), turns.end(), random_);
+  return turns;
+}
+
 // Makes threads ready whose barrier or warp operation is complete. Returns false if there are none.
 bool Scheduler::release() {
   if (release_barrier()) return true;
@@ -314,14 +327,17 @@ void run_grid(const char* kernel, Triple grid, Triple block, size_t shared_bytes
   SharedMemory shared(shared_bytes);
   here.shared = shared.data();
   here.shared_bytes = shared_bytes;
-  for (unsigned z = 0; z < grid.z; ++z)
-    for (unsigned y = 0; y < grid.y; ++y)
-      for (unsigned x = 0; x < grid.x; ++x) {
-        shared.scribble();
-        here.block = {x, y, z};
-        watch_block();
-        scheduler.run_block(block, body);
-      }
+  const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
+  const std::vector<uint64_t> turns = scheduler.turns_of_blocks(blocks);
+  for (uint64_t turn = 0; turn < blocks; ++turn) {
+    const uint64_t number = turns.empty() ? turn : turns[turn];
+    shared.scribble();
+    here.block = {static_cast<unsigned>(number % grid.x),
+                  static_cast<unsigned>(number / grid.x % grid.y),
+                  static_cast<unsigned>(number / grid.x / grid.y)};
+    watch_block(number);
+    scheduler.run_block(block, body);
+  }
   here.shared = nullptr;
   here.shared_bytes = 0;
 }

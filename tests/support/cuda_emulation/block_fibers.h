@@ -31,7 +31,7 @@ struct Triple {
   unsigned x = 0, y = 0, z = 0;
 };
 
-// In which order threads get to run between two waits. A kernel that lacks a barrier usually gives
+// In which order threads get to run between two waits, and blocks one after the other. A kernel that lacks a barrier usually gives
 // other results in another order.
 enum class Order { kForward, kReverse, kShuffled };
 void set_order(Order order, uint64_t seed = 0);

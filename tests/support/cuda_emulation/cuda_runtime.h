@@ -60,7 +60,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu,
                        std::source_location site = std::source_location::current()) {
   hlite::emulation::warp_barrier(mask, site);
 }
-inline void __threadfence() {}
+inline void __threadfence() { hlite::emulation::note_fence(); }
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 // A kernel that polls a word of memory calls this between two reads. Here it abandons the whole
@@ -137,6 +137,7 @@ namespace hlite::emulation {
 template <typename T, typename Next>
 __attribute__((noinline, no_sanitize_thread)) T atomically(T* at, const Next& next) {
   note_access(at, sizeof(T), Access::kAtomic, __builtin_return_address(0));
+  note_atomic(at);
   const T before = *at;
   *at = static_cast<T>(next(before));
   return before;
@@ -145,6 +146,11 @@ __attribute__((noinline, no_sanitize_thread)) T atomically(T* at, const Next& ne
 template <typename T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   return hlite::emulation::atomically(at, [=](T before) { return before + value; });
+}
+// 0 after `last`.
+inline unsigned atomicInc(unsigned* at, unsigned last) {
+  return hlite::emulation::atomically(
+      at, [=](unsigned before) { return before >= last ? 0 : before + 1; });
 }
 template <typename T>
 T atomicMax(T* at, std::type_identity_t<T> value) {

@@ -12,4 +12,6 @@ inline constexpr unsigned long long cudaGraphInstantiateFlagUseNodePriority = 8;
 namespace hlite::emulation {
 // Of the last call of cudaGraphInstantiate.
 unsigned long long graph_flags();
+// Kernels, copies and other pieces of work in its graph.
+size_t graph_nodes();
 }  // namespace hlite::emulation

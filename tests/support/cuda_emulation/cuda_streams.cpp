@@ -329,9 +329,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 static std::atomic<unsigned long long> last_graph_flags = 0;
 unsigned long long hlite::emulation::graph_flags() { return last_graph_flags; }
+static std::atomic<size_t> last_graph_nodes = 0;
+size_t hlite::emulation::graph_nodes() { return last_graph_nodes; }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long flags) {
   last_graph_flags = flags;
+  last_graph_nodes = graph->work->pieces.size();
   StreamQueues::let_kernels_end("cudaGraphInstantiate");
   *exec = new EmulatedGraph(*graph);
   count_graphs(1);

@@ -11,6 +11,8 @@
 #include <memory>
 #include <span>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "tests/support/cuda_emulation/block_fibers.h"
 #include "tests/support/cuda_emulation/device_ranges.h"
@@ -25,15 +27,32 @@ namespace {
 enum Who : uint8_t { kOne, kWarp, kBlock, kBlocks };
 
 // The last access to a byte, or all accesses that nothing orders among themselves, and the number
-// of barriers that their block and their warp had passed before.
+// of barriers that their block and their warp had passed before, and of fences the thread, at most
+// kMaxFences.
 struct Record {
-  uint64_t block : 18, thread : 10, block_barriers : 16, warp_barriers : 16;
+  uint64_t block : 18, thread : 10, block_barriers : 14, warp_barriers : 14, fences : 4;
   uint64_t who : 2, atomic : 1, present : 1;
 };
+constexpr unsigned kMaxFences = 15;
 static_assert(sizeof(Record) == sizeof(uint64_t));
 
 struct Byte {
   Record write, read;
+};
+
+// What threads of blocks had done when they passed fences, as records, by their blocks.
+using Fenced = std::unordered_map<uint64_t, std::vector<Record>>;
+void add(Fenced& all, const Fenced& more) {
+  for (const auto& [block, records] : more)
+    all[block].insert(all[block].end(), records.begin(), records.end());
+}
+
+// A thread that passes fences.
+struct FencingThread {
+  unsigned fences = 0;
+  Fenced behind;   // its last fence: what its next atomics hand on
+  Fenced found;    // by its atomics since
+  Fenced visible;  // what it found before its last fence, and no barrier has told the block
 };
 
 constexpr uintptr_t kPageBytes = 1024;
@@ -49,11 +68,14 @@ struct Watched {
   bool wanted = false;
   const char* kernel = "";
   uint64_t grid = 0;
-  uint64_t block = 0;  // how many came before
+  uint64_t block = 0;
   unsigned thread = 0;
   uintptr_t stack = 0;
   uint16_t block_barriers = 0;
   std::array<uint16_t, 32> warp_barriers{};
+  std::unordered_map<unsigned, FencingThread> fencing;  // threads of this block
+  Fenced visible;                                       // to all threads of this block
+  std::unordered_map<uintptr_t, Fenced> handed_on;      // by atomics on a word
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t last_number = ~uintptr_t{0};
   Page* last_page = nullptr;
@@ -108,11 +130,29 @@ std::span<Byte> bytes_at(uintptr_t at, size_t n) {
   return std::span(watched.last_page->bytes).subspan(first, std::min(n, kPageBytes - first));
 }
 
+// Returns true if `done`, of another block, came before a fence that `found` has.
+bool has(const Fenced& found, const Record& done) {
+  const auto of_block = found.find(done.block);
+  if (of_block == found.end()) return false;
+  return std::any_of(of_block->second.begin(), of_block->second.end(), [&](const Record& fence) {
+    return done.block_barriers < fence.block_barriers ||
+           (done.who <= kWarp && done.thread / kWarpSize == fence.thread / kWarpSize &&
+            done.warp_barriers < fence.warp_barriers) ||
+           (done.who == kOne && done.thread == fence.thread && done.fences < fence.fences);
+  });
+}
+bool is_visible(const Record& done, const Record& now) {
+  if (has(watched.visible, done)) return true;
+  const auto thread = watched.fencing.find(now.thread);
+  return thread != watched.fencing.end() && has(thread->second.visible, done);
+}
+
 // Returns true if `done` happened before `now`.
 bool is_before(const Record& done, const Record& now, bool shared) {
   if (!done.present) return true;
   if (done.who == kBlocks) return false;
-  if (done.block != now.block) return shared;  // another block's memory was there
+  if (done.block != now.block)  // another block's shared memory was there
+    return shared || (!watched.handed_on.empty() && is_visible(done, now));
   if (done.who == kOne && done.thread == now.thread) return true;
   if (done.block_barriers != now.block_barriers) return true;
   return done.who <= kWarp && done.thread / kWarpSize == now.thread / kWarpSize &&
@@ -167,29 +207,50 @@ std::string name_of(const Record& record) {
 
 }  // namespace
 
+namespace {
+// What the running thread does now.
+Record record_of_now() {
+  Record now{};
+  now.block = watched.block & 0x3ffff;
+  now.thread = watched.thread & 0x3ff;
+  now.block_barriers = watched.block_barriers & 0x3fff;
+  now.warp_barriers = watched.warp_barriers[watched.thread / kWarpSize] & 0x3fff;
+  if (const auto it = watched.fencing.find(watched.thread); it != watched.fencing.end())
+    now.fences = std::min(it->second.fences, kMaxFences) & 0xf;
+  now.present = 1;
+  return now;
+}
+}  // namespace
+
 WatchGrid::WatchGrid(const char* kernel) {
   const char* const wanted = kSeesAccesses ? std::getenv("HLITE_EMULATED_RACES") : nullptr;
   watched.wanted = wanted && *wanted == '1';
   if (!watched.wanted) return;
   watched.kernel = kernel;
   ++watched.grid;
-  watched.block = ~uint64_t{0};
+  watched.handed_on.clear();
   watched.last_number = ~uintptr_t{0};
   if (watched.pages.size() >= kMaxPages) watched.pages.clear();
 }
 WatchGrid::~WatchGrid() { watching = false; }
 
-void watch_block() {
-  ++watched.block;
+void watch_block(uint64_t number) {
+  watched.block = number;
   watched.block_barriers = 0;
   watched.warp_barriers = {};
+  watched.fencing.clear();
+  watched.visible.clear();
 }
 void watch_thread(unsigned thread, const void* stack) {
   watched.thread = thread;
   watched.stack = reinterpret_cast<uintptr_t>(stack);
   watching = watched.wanted && stack;
 }
-void order_block() { ++watched.block_barriers; }
+void order_block() {
+  ++watched.block_barriers;
+  for (auto& [thread, fencing] : watched.fencing)
+    add(watched.visible, std::exchange(fencing.visible, {}));
+}
 void order_warp(unsigned warp) { ++watched.warp_barriers[warp]; }
 
 void note_access(const void* data, size_t bytes, Access how, const void* code) {
@@ -200,13 +261,8 @@ void note_access(const void* data, size_t bytes, Access how, const void* code) {
     return;
   const bool writes = how == Access::kWrite || how == Access::kAtomic;
   const bool shared = is_shared(at);
-  Record now{};
-  now.block = watched.block & 0x3ffff;
-  now.thread = watched.thread & 0x3ff;
-  now.block_barriers = watched.block_barriers;
-  now.warp_barriers = watched.warp_barriers[watched.thread / kWarpSize];
+  Record now = record_of_now();
   now.atomic = how == Access::kAtomicRead || how == Access::kAtomic;
-  now.present = 1;
   const auto races = [&](const Record& done) {
     return !is_before(done, now, shared) && !(done.atomic && now.atomic);
   };
@@ -220,6 +276,27 @@ void note_access(const void* data, size_t bytes, Access how, const void* code) {
     }
     begin += records.size();
   }
+}
+
+void note_fence() {
+  if (!watching) return;
+  FencingThread& self = watched.fencing[watched.thread];
+  self.fences++;
+  add(self.visible, std::exchange(self.found, {}));
+  self.behind = watched.visible;
+  add(self.behind, self.visible);
+  const Record now = record_of_now();
+  self.behind[now.block] = {now};
+}
+
+void note_atomic(const void* word) {
+  if (!watching) return;
+  const auto at = reinterpret_cast<uintptr_t>(word);
+  if (const auto before = watched.handed_on.find(at); before != watched.handed_on.end())
+    add(watched.fencing[watched.thread].found, before->second);
+  if (const auto self = watched.fencing.find(watched.thread);
+      self != watched.fencing.end() && !self->second.behind.empty())
+    add(watched.handed_on[at], self->second.behind);
 }
 
 }  // namespace hlite::emulation

@@ -4,13 +4,16 @@
 // access come here (access_hooks.cpp), not to a library. So not where a sanitizer is in use.
 //
 // __syncthreads orders the threads of a block, __syncwarp those of a warp. Shuffles, votes and
-// matrix loads exchange values and order no memory. Nothing orders threads of two blocks. Atomics
-// and volatile accesses are no races among themselves. Shared memory is a block's own.
+// matrix loads exchange values and order no memory. Threads of two blocks are ordered by one thread
+// of each: what comes before the one's __threadfence() and then its atomic on a word is before what
+// comes after the other's atomic on that word, later, and then its __threadfence(). Atomics and
+// volatile accesses are no races among themselves. Shared memory is a block's own.
 //
 // Between kernels, streams and devices other means find what is missing (planted.h).
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace hlite::emulation {
 
@@ -29,7 +32,8 @@ class WatchGrid {
   WatchGrid(const WatchGrid&) = delete;
   WatchGrid& operator=(const WatchGrid&) = delete;
 };
-void watch_block();
+// `number`: of the block in its grid.
+void watch_block(uint64_t number);
 // The thread, by its number in its block, that runs now, and the end of its stack; null: none.
 void watch_thread(unsigned thread, const void* stack);
 // All threads of the block, or of the warp, have met.
@@ -40,5 +44,8 @@ void order_warp(unsigned warp);
 
 // Ends the grid where the access races with one before. `code`: where in the program it is.
 void note_access(const void* data, size_t bytes, Access how, const void* code);
+void note_fence();
+// After note_access() of an atomic that reads and writes.
+void note_atomic(const void* word);
 
 }  // namespace hlite::emulation
