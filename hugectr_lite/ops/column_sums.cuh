@@ -1,25 +1,34 @@
-// Column sums of a matrix [rows, columns] whose elements are made on the way, in two passes.
+// Column sums of a matrix [rows, columns] whose elements are made on the way, by one kernel.
 //
 // A source makes the elements: load() fetches what kWidth neighbours of a row need, finish() turns
 // that into numbers, stores them where they are wanted, and adds them up. The split keeps the loads
 // of kBatch rows in flight at once, although finish() may store to the memory that they read.
 //
-// First pass: a block takes a range of rows and 32 vectors of columns or fewer; each of its threads
-// sums every so-manieth row, then they are combined in a tree: one partial row a block. Second
-// pass: the partial rows are summed alike. A thread moves 16 bytes at a time where all rows are
-// aligned to them. How rows are cut depends on shape and alignment only, and so do the sums' bits.
+// A block takes a range of rows and 32 vectors of columns or fewer; each of its threads sums every
+// so-manieth row, then they are combined in a tree: one partial row a block. The last block that is
+// done with its columns sums their partial rows alike. A thread moves 16 bytes at a time where all
+// rows are aligned to them. How rows are cut depends on shape and alignment only, and so do the
+// sums' bits.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <span>
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/last_block.cuh"
 
 namespace hlite::ops::gpu {
+
+// Memory of the device that sums are made in, of one stream.
+struct SumScratch {
+  std::span<float> partial;
+  unsigned* counters = nullptr;  // kBlockCounters
+};
 
 // Returns true if rows of this width, at these addresses, can be moved 16 bytes at a time.
 template <typename T, typename... Pointers>
@@ -55,11 +64,66 @@ constexpr int kBatch = 4;
 // Blocks of the first pass on a multiprocessor, and in all: a wave on an H100 or H200.
 constexpr int kBlocksAtOnce = 3;
 constexpr int64_t kBlocks = 384;
-constexpr int kTile = 32;  // columns and rows of a block of the second pass
+constexpr unsigned kSlots = 32;  // sums that partial rows are added to, in turns
 
+// own of the threads (x, 0) <- sums over the first `height` threads (x, y), in a tree; height is a
+// power of two. By all threads of a block. tile: W floats for each thread.
+template <int W>
+__device__ inline void add_in_tree(float (&own)[W], unsigned height, float* tile) {
+  // tile[i][y][x]: neighbouring threads meet different banks.
+  const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
+  for (int i = 0; i < W; ++i) tile[i * kThreads + at] = own[i];
+  __syncthreads();
+  for (unsigned half = height / 2; half > 0; half /= 2) {
+    if (threadIdx.y < half)
+      for (int i = 0; i < W; ++i)
+        tile[i * kThreads + at] += tile[i * kThreads + at + half * blockDim.x];
+    __syncthreads();
+  }
+  if (threadIdx.y == 0)
+    for (int i = 0; i < W; ++i) own[i] = tile[i * kThreads + at];
+}
+
+// The thread's part of the sums of W columns of `partial` [rows, columns] from `at` on: slots
+// threadIdx.y + s kSlots / kOwn, added as a tree over all kSlots begins.
+template <int kOwn, int W>
+__device__ inline void add_slots(const float* at, unsigned rows, int64_t columns, float (&own)[W]) {
+  constexpr unsigned kApart = kSlots / kOwn;
+  float slots[kOwn][W] = {};
+  for (unsigned row = threadIdx.y; row < rows; row += kSlots)
+    for (unsigned s = 0; s < kOwn; ++s)
+      if (row + s * kApart < rows)
+        for (int i = 0; i < W; ++i) slots[s][i] += at[(row + s * kApart) * columns + i];
+  for (int half = kOwn / 2; half > 0; half /= 2)
+    for (int s = 0; s < half; ++s)
+      for (int i = 0; i < W; ++i) slots[s][i] += slots[s + half][i];
+  for (int i = 0; i < W; ++i) own[i] = slots[0][i];
+}
+
+// sums[columns] = column sums of partial [rows, columns], of the columns from `column` on that this
+// block has: by all its threads.
+template <int W>
+__device__ inline void add_partial_rows(const float* partial, unsigned rows, int64_t column,
+                                        int64_t columns, float* tile, float* sums) {
+  constexpr unsigned kOwn = 4;
+  const unsigned height = blockDim.y < kSlots ? kSlots / kOwn : kSlots;
+  float own[W] = {};
+  if (column < columns && threadIdx.y < height) {
+    if (height == kSlots)
+      add_slots<1>(partial + column, rows, columns, own);
+    else
+      add_slots<kOwn>(partial + column, rows, columns, own);
+  }
+  add_in_tree(own, height, tile);
+  if (threadIdx.y == 0 && column < columns)
+    for (int i = 0; i < W; ++i) sums[column + i] = own[i];
+}
+
+// partial [gridDim.y, columns] and a counter for each blockIdx.x: not used by a grid of one row.
 template <int W, typename Source>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
-    first_pass(Source source, int64_t rows, int64_t columns, int64_t rows_per_block, float* sums) {
+    column_sums_kernel(Source source, int64_t rows, int64_t columns, int64_t rows_per_block,
+                       float* partial, unsigned* counters, float* sums) {
   const int64_t column = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * W;
   const int64_t begin = blockIdx.y * rows_per_block;
   const int64_t end = begin + rows_per_block < rows ? begin + rows_per_block : rows;
@@ -79,68 +143,43 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   }
   if (!sums) return;
 
-  // tile[i][y][x]: neighbouring threads meet different banks.
   float* const tile = dynamic_shared<float>();
-  const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
-  for (int i = 0; i < W; ++i) tile[i * kThreads + at] = own[i];
-  __syncthreads();
-  for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
-    if (threadIdx.y < half)
-      for (int i = 0; i < W; ++i)
-        tile[i * kThreads + at] += tile[i * kThreads + at + half * blockDim.x];
-    __syncthreads();
-  }
+  add_in_tree(own, blockDim.y, tile);
+  float* const to = gridDim.y > 1 ? partial + blockIdx.y * columns : sums;
   if (threadIdx.y == 0 && column < columns)
-    for (int i = 0; i < W; ++i)
-      sums[blockIdx.y * columns + column + i] = tile[i * kThreads + threadIdx.x];
+    for (int i = 0; i < W; ++i) to[column + i] = own[i];
+  if (gridDim.y > 1 && is_last_block(counters + blockIdx.x, gridDim.y))
+    add_partial_rows<W>(partial, gridDim.y, column, columns, tile, sums);
 }
 
-// sums[columns] = column sums of partial [rows, columns].
-static __global__ void __launch_bounds__(kTile* kTile)
-    second_pass(const float* partial, int64_t rows, int64_t columns, float* sums) {
-  __shared__ float tile[kTile][kTile];
-  const int64_t column = int64_t{blockIdx.x} * kTile + threadIdx.x;
-  float own = 0;
-  if (column < columns)
-    for (int64_t row = threadIdx.y; row < rows; row += kTile)
-      own += partial[row * columns + column];
-  tile[threadIdx.y][threadIdx.x] = own;
-  __syncthreads();
-  for (unsigned half = kTile / 2; half > 0; half /= 2) {
-    if (threadIdx.y < half) tile[threadIdx.y][threadIdx.x] += tile[threadIdx.y + half][threadIdx.x];
-    __syncthreads();
-  }
-  if (threadIdx.y == 0 && column < columns) sums[column] = tile[0][threadIdx.x];
+// Rows that a block of so many threads down takes, for `most` blocks or fewer.
+inline int64_t rows_per_block(int64_t rows, int64_t most, int64_t height) {
+  const int64_t batch = height * kBatch;  // rows that a block takes at once
+  return ((rows + most - 1) / most + batch - 1) / batch * batch;
 }
 
 // kWidth columns a thread; rows >= 1.
 template <int kWidth, typename Source>
 void run(const char* name, cudaStream_t stream, const Source& source, int64_t rows, int64_t columns,
-         float* sums, std::span<float> scratch) {
+         float* sums, const SumScratch& scratch) {
   unsigned across = 1;
   while (across < 32 && across * kWidth < columns) across *= 2;
   const dim3 block(across, kThreads / across);
   const int64_t column_blocks = (columns + across * kWidth - 1) / (across * kWidth);
   const int64_t fill = std::max<int64_t>(1, kBlocks / column_blocks);
-  const int64_t capacity = static_cast<int64_t>(scratch.size()) / columns;
+  const int64_t capacity = std::ssize(scratch.partial) / columns;
   const int64_t most = sums ? std::max<int64_t>(1, std::min(fill, capacity)) : fill;
-  const int64_t batch = block.y * kBatch;  // rows that a block takes at once
-  const int64_t rows_per_block = ((rows + most - 1) / most + batch - 1) / batch * batch;
-  const int64_t row_blocks = (rows + rows_per_block - 1) / rows_per_block;
+  const int64_t block_rows = rows_per_block(rows, most, block.y);
+  const int64_t row_blocks = (rows + block_rows - 1) / block_rows;
 
-  float* const partial = sums && row_blocks > 1 ? scratch.data() : sums;
+  static_assert(kBlocks / 2 <= kBlockCounters, "a counter where there are two rows of blocks");
   launch({.name = name,
           .grid = dim3(static_cast<unsigned>(column_blocks), static_cast<unsigned>(row_blocks)),
           .block = block,
           .shared_bytes = sums ? kThreads * kWidth * sizeof(float) : 0,
           .stream = stream},
-         first_pass<kWidth, Source>, source, rows, columns, rows_per_block, partial);
-  if (partial == sums) return;
-  launch({.name = name,
-          .grid = grid_for(columns, kTile),
-          .block = dim3(kTile, kTile),
-          .stream = stream},
-         second_pass, static_cast<const float*>(partial), row_blocks, columns, sums);
+         column_sums_kernel<kWidth, Source>, source, rows, columns, block_rows,
+         scratch.partial.data(), scratch.counters, sums);
 }
 
 }  // namespace column_sums
@@ -149,7 +188,7 @@ void run(const char* name, cudaStream_t stream, const Source& source, int64_t ro
 // made and stored, not summed. T: the type whose packs the source moves, `packable` whether it may.
 template <typename T, typename Source>
 void sum_columns(const char* name, cudaStream_t stream, const Source& source, int64_t rows,
-                 int64_t columns, bool packable, float* sums, std::span<float> scratch) {
+                 int64_t columns, bool packable, float* sums, const SumScratch& scratch) {
   if (columns == 0) return;
   if (rows == 0) {
     if (sums)

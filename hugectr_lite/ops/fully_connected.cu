@@ -24,7 +24,6 @@
 // products of 256-1, and bias_relu_backward after 256-128 (35 MB with mask: 7 us).
 #include "hugectr_lite/ops/fully_connected.h"
 
-#include <span>
 #include <string>
 
 #include "hugectr_lite/core/kernel_list.cuh"

@@ -103,9 +103,12 @@ Matmul::Matmul(const MatmulOptions& options)
   HLITE_CUBLASLT(cublaslt().create(&handle));
   handle_.reset(handle);
   void* memory = nullptr;
-  static_assert(kWorkspaceBytes + kScratchBytes == kMatmulBytes);
+  constexpr auto kCounterBytes = static_cast<size_t>(kBlockCounters) * sizeof(unsigned);
+  static_assert(kWorkspaceBytes + kScratchBytes + kCounterBytes == kMatmulBytes);
   HLITE_CUDA(cudaMalloc(&memory, kMatmulBytes));
   memory_.reset(static_cast<char*>(memory));
+  HLITE_CUDA(cudaMemsetAsync(counters(), 0, kCounterBytes, nullptr));
+  HLITE_CUDA(cudaStreamSynchronize(nullptr));
 }
 
 cublasComputeType_t Matmul::compute_type(const MatmulProblem& p) const {

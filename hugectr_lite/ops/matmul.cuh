@@ -28,13 +28,13 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "hugectr_lite/core/cuda_raii.cuh"
 #include "hugectr_lite/core/matmul_context.h"
+#include "hugectr_lite/ops/column_sums.cuh"
 #include "hugectr_lite/ops/cublaslt.cuh"
 #include "hugectr_lite/ops/matmul_algorithms.h"
 
@@ -89,7 +89,11 @@ class Matmul {
 
   // Memory for what kernels pass to each other on the stream; run() with `sums` uses it too.
   [[nodiscard]] void* scratch() const { return memory_.get() + kWorkspaceBytes; }
-  static constexpr int64_t kScratchBytes = int64_t{8} << 20;
+  static constexpr int64_t kScratchBytes = (int64_t{8} << 20) - kBlockCounters * 4;
+  // After it: what is_last_block() counts in.
+  [[nodiscard]] unsigned* counters() const {
+    return reinterpret_cast<unsigned*>(memory_.get() + kWorkspaceBytes + kScratchBytes);
+  }
 
  private:
   // NVIDIA's advice for compute capability 9.0. What a smaller device does not need, it gets too:
@@ -199,13 +203,14 @@ class Matmul {
   void (*planned_)(const char*);
   std::set<std::string> warned_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle> handle_;
-  std::unique_ptr<char, FreeDevice> memory_;  // workspace, then scratch
+  std::unique_ptr<char, FreeDevice> memory_;  // workspace, scratch, counters
   std::map<Key, ProductPlan> plans_;
 };
 
-// Matmul::scratch() as floats, for column_sums.cuh.
-inline std::span<float> scratch_of(const Matmul& matmul) {
-  return {static_cast<float*>(matmul.scratch()), Matmul::kScratchBytes / sizeof(float)};
+// For column_sums.cuh.
+inline SumScratch scratch_of(const Matmul& matmul) {
+  return {{static_cast<float*>(matmul.scratch()), Matmul::kScratchBytes / sizeof(float)},
+          matmul.counters()};
 }
 
 }  // namespace hlite::ops::gpu

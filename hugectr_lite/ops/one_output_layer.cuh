@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/launch.cuh"
@@ -107,7 +106,7 @@ void one_output_forward(cudaStream_t stream, Matrix<const T> x, const T* w, cons
 // dx [B,in] = dz [B] w^T [in], masked by the gate; sums [in], or null, = its column sums.
 template <typename T>
 void one_output_backward_data(cudaStream_t stream, const T* dz, const T* w, Matrix<T> dx,
-                              const ReluGate<T>& gate, float* sums, std::span<float> scratch) {
+                              const ReluGate<T>& gate, float* sums, const SumScratch& scratch) {
   sum_columns<T>("fully_connected_backward_data", stream,
                  one_output::Gradient<T>{dz, w, dx.data(), gate}, dx.dim(0), dx.dim(1),
                  is_packable<T>(dx.dim(1), w, dx.data(), gate.y), sums, scratch);
@@ -125,7 +124,7 @@ void one_output_add_backward_data(cudaStream_t stream, const T* dz, const T* w, 
 // dw [in] = x^T dz [B].
 template <typename T>
 void one_output_backward_weights(cudaStream_t stream, Matrix<const T> x, const T* dz, float* dw,
-                                 std::span<float> scratch) {
+                                 const SumScratch& scratch) {
   sum_columns<T>("fully_connected_backward_weights", stream, one_output::Weights<T>{x, dz},
                  x.dim(0), x.dim(1), is_packable<T>(x.dim(1), x.data()), dw, scratch);
 }

@@ -1,7 +1,7 @@
 // Column sums by themselves: on the emulated device, which takes host memory as its own.
 #include "hugectr_lite/ops/column_sums.cuh"
 
-#include "tests/support/typed_values.h"
+#include "tests/support/op_device.h"
 
 namespace hlite::test {
 namespace {
@@ -32,10 +32,31 @@ TEST_CASE("column sums do with as much scratch memory as there is") {
       INFO(scratch_rows << " rows");
       std::vector<float> sums = nans(kColumns);
       std::vector<float> scratch(static_cast<size_t>(scratch_rows * kColumns));
+      std::vector<unsigned> counters(ops::gpu::kBlockCounters);
       ops::gpu::sum_columns<float>("sums", nullptr, PlainSource{values.data(), kColumns}, kRows,
-                                   kColumns, packable, sums.data(), scratch);
+                                   kColumns, packable, sums.data(), {scratch, counters.data()});
       check_close(sums, want, {1.7e-4, 1e-6}, "sum");
     }
+  }
+}
+
+TEST_CASE("column sums do not depend on the order in which blocks are done") {
+  for (const auto& [rows, columns] :
+       {std::pair<int64_t, int64_t>{5000, 1}, {1100, 12}, {900, 300}}) {
+    INFO(rows << " x " << columns);
+    const auto values = random_values(rows * columns, 2);
+    std::vector<float> scratch(size_t{1} << 18);
+    std::vector<unsigned> counters(ops::gpu::kBlockCounters);
+    for (const bool packable : {false, true})
+      check_any_order([&, rows = rows, columns = columns] {
+        std::vector<float> sums = nans(columns);
+        std::fill(scratch.begin(), scratch.end(), sums[0]);
+        ops::gpu::sum_columns<float>("sums", nullptr, PlainSource{values.data(), columns}, rows,
+                                     columns, packable && columns % 4 == 0, sums.data(),
+                                     {scratch, counters.data()});
+        CHECK(std::count(counters.begin(), counters.end(), 0u) == ops::gpu::kBlockCounters);
+        return sums;
+      });
   }
 }
 
