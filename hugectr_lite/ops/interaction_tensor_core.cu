@@ -9,7 +9,8 @@
 //             goes from the sums to the output row, between the bottom vector and the zero. The
 //             next sample's vectors are on their way meanwhile.
 //   backward  S [n',n'] from dout, symmetric with a zero diagonal, into registers; then S X, 16
-//             columns at a time, over the columns of X that it was made of
+//             columns at a time, over the columns of X that it was made of. These leave no room for
+//             the next sample's vectors, which come into the L2 cache meanwhile
 //
 // What stands for missing rows meets nothing that is written in forward, and zeros in backward.
 // Memory is read and written in 16 bytes a lane, each byte once.
@@ -235,6 +236,11 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     fetch_row(grad, dout.row(b), size.out_width());
     wait_for_chunks();
     __syncwarp();
+    if (const int64_t next = b + sample_step(); next < in.samples()) {
+      prefetch(in.bottom.row(next), size.width * int{sizeof(T)});
+      prefetch(in.slots.row(next), (size.inputs - 1) * size.width * int{sizeof(T)});
+      prefetch(dout.row(next), size.out_width() * int{sizeof(T)});
+    }
 
     uint32_t s[kTiles][kTiles][4];
     load_weights(grad + size.width, size.inputs, place, s);
