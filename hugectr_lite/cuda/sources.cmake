@@ -34,6 +34,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/hstu_attention.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/layer_norm.cu
+  hugectr_lite/ops/loss_head.cu
   hugectr_lite/ops/loss_sum.cu
   hugectr_lite/ops/matmul.cu
   hugectr_lite/ops/metrics.cu

@@ -226,6 +226,15 @@ struct LayerIo {
   };
   Below below;
   bool dz_ready = false;
+  // `head` is set in a loss whose step in training does the work of the inner product of one output
+  // below it, too (ops/loss_head.h). That layer, which has no steps of its own then, is `in_head`.
+  struct Head {
+    LayerTensor x;
+    LayerParameter weight, bias;
+    bool relu = false;  // x is that of an inner product, which finds its gradient masked
+  };
+  std::optional<Head> head;
+  bool in_head = false;
 };
 
 enum class Phase { kTrain, kEval };

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ struct NetworkSetup {
   // cores can load them; weights have rows of zeros for them. With a 16-bit type they always do.
   bool pad_inputs = false;
   bool relu_masks = false;  // forward writes which outputs ReLUs let pass, for backward
+  bool loss_heads = false;  // LayerIo::Head, where the shapes allow it
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
   // Padding of histories is left out where no layer looks at it (packing.h). Of a GPU's: false.
   bool packs_histories = false;
@@ -187,6 +189,8 @@ class Network {
   void add_layer_buffers(Buffers& buffers, LayerEntry& entry);
   void declare_logits(Buffers& buffers);
   void emit_logits(plan::Plan& plan) const;
+  void find_head();
+  [[nodiscard]] bool is_masked_by_head(const LayerEntry& below) const;
   void fuse_backward();
   void declare_offsets(Buffers& buffers);
   void emit_offsets(plan::Plan& plan, int producer) const;
@@ -209,6 +213,7 @@ class Network {
   NetworkSetup setup_;
   BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;
   size_t loss_layer_ = 0;
+  std::optional<size_t> head_;  // the layer that is LayerIo::in_head
   std::vector<PackedHistory> packed_;
   // What the layer below the loss wrote, where logits have a buffer of their own: float, by
   // LayerTraits::link.

@@ -4,6 +4,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/network/packing.h"
+#include "hugectr_lite/ops/loss_head.h"
 
 namespace hlite::network {
 
@@ -20,6 +21,7 @@ void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
   }
   declare_parameters(buffers);
   declare_tensors(buffers);
+  find_head();
   connect_layers(buffers);
   declare_logits(buffers);
   fuse_backward();
@@ -134,7 +136,7 @@ void Network::add_layer_buffers(Buffers& buffers, LayerEntry& e) {
     return bytes == 0 ? kNoBuffer : buffers.add(layer + "." + what, BufferKind::kActivation, bytes);
   };
   io.workspace = activation("workspace", e.shape.workspace_bytes);
-  if (setup_.relu_masks)
+  if (setup_.relu_masks && !is_masked_by_head(e))
     io.relu_mask = activation("relu_mask", setup_.max_batch * e.shape.relu_mask_bytes);
   for (size_t i = 0; i < e.shape.kept.size(); ++i)
     io.kept.push_back(activation(fmt::format("kept{}", i), setup_.max_batch * e.shape.kept[i] *
@@ -205,6 +207,28 @@ void Network::declare_logits(Buffers& buffers) {
   z.type = FloatType::kFloat;
 }
 
+// The inner product of one output below a loss of one task.
+void Network::find_head() {
+  const LayerEntry& loss = layers_[loss_layer_];
+  const LayerTraits& of = loss.layer->traits();
+  const TensorEntry& z = tensors_[loss.bottoms[0]];
+  if (!setup_.loss_heads || !of.task_weights.empty() || of.link != ops::Affine() ||
+      !makes_float_logits(z))
+    return;
+  const auto layer = static_cast<size_t>(z.producer);
+  const TensorEntry& x = tensors_[layers_[layer].bottoms[0]];
+  if (x.needs_grad && x.cast == kNoBuffer && x.packed < 0 && rows_of_sample(x.dims) == 1 &&
+      ops::loss_head_takes(x.columns * float_type_bytes(setup_.type)))
+    head_ = layer;
+}
+
+// Its ReLU needs no record: the head reads what it let pass anyway.
+bool Network::is_masked_by_head(const LayerEntry& below) const {
+  if (!head_ || !below.layer->traits().is_inner_product) return false;
+  const size_t x = layers_[*head_].bottoms[0];
+  return below.tops[0] == x && tensors_[x].consumers.size() == 1;
+}
+
 void Network::fuse_backward() {
   for (LayerEntry& e : layers_) {
     if (!e.layer->traits().is_inner_product) continue;
@@ -218,6 +242,12 @@ void Network::fuse_backward() {
                   below.io.relu_mask};
     below.io.dz_ready = true;
   }
+  if (!head_) return;
+  LayerIo& head = layers_[*head_].io;
+  head.in_head = true;
+  layers_[loss_layer_].io.head = {head.bottoms[0], head.params[0],
+                                  head.params.size() > 1 ? head.params[1] : LayerParameter{},
+                                  head.below.relu};
 }
 
 }  // namespace hlite::network

@@ -8,6 +8,7 @@
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "tests/support/cuda_backends.h"
+#include "tests/support/cuda_emulation/cuda_runtime_api.h"
 #include "tests/support/errors.h"
 #include "tests/support/stream_order.h"
 
@@ -105,6 +106,13 @@ std::string with_width_16(std::string layers) {
   return layers.replace(layers.find(four), four.size(), "\"num_output\":16}");
 }
 
+// The layer of one output with an input of whole 16 bytes: the loss's step does its work.
+const std::string kHead = [] {
+  std::string layers = kPlain;
+  const std::string nine = "\"num_output\":9}";
+  return layers.replace(layers.find(nine), nine.size(), "\"num_output\":8}");
+}();
+
 struct TrainedBatch {
   std::vector<float> labels, dense;
   std::vector<uint32_t> keys;
@@ -199,6 +207,7 @@ TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounde
                                             "layers.loss.score_scale=3"};
   using Changes = std::vector<std::string>;
   for (const auto& [layers, changes] : {std::pair(kPlain, Changes{}),
+                                        {kHead, {"layers.loss.pos_weight=2"}},
                                         {kEverything, {}},
                                         {kFamily, {}},
                                         {kAttention, {}},
@@ -339,7 +348,7 @@ TEST_CASE("the check of keys waits for the lookups that it is about") {
 }
 
 TEST_CASE("a model on late streams computes the same bits") {
-  for (const std::string& layers : {kPlain, kEverything, kFamily, kAttention}) {
+  for (const std::string& layers : {kPlain, kHead, kEverything, kFamily, kAttention}) {
     emulated_cuda().use_device(0);
     const auto run = [&] {
       Trained gpu(layers, {"solver.precision=bf16", "optimizer.sgd_hparam.learning_rate=0.01"},
@@ -394,6 +403,37 @@ TEST_CASE("on a GPU gradients of weights overlap those of activations") {
   Trained cpu(kPlain, {}, nullptr);
   const plan::Plan& plan = cpu.model().train_plan();
   CHECK(!plan.may_overlap(plan.index_of("g.wgrad"), plan.index_of("f.bprop")));
+}
+
+TEST_CASE("on a GPU the loss's step does the work of the layer of one output below it") {
+  emulated_cuda().use_device(0);
+  for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
+    Trained gpu(kHead, {change}, &emulated_cuda());
+    const plan::Plan& plan = gpu.model().train_plan();
+    for (const char* step : {"z.fprop", "z.bprop", "z.wgrad", "z.dbias"})
+      CHECK_THROWS_AS(plan.index_of(step), Error);
+    const auto writes = [&](const char* step) {
+      return plan.steps()[static_cast<size_t>(plan.index_of(step))].writes.size();
+    };
+    CHECK(writes("loss.fbprop") == 6);
+    CHECK(writes("g.fprop") == 1);  // no mask of its ReLU
+    CHECK(writes("f.fprop") == 2);
+    CHECK(gpu.model().eval_plan().index_of("z.fprop") > 0);
+  }
+  // One kernel, in place of seven: of the offset, of the loss two, of z's products four.
+  const auto nodes = [](const std::vector<std::string>& changes) {
+    Trained gpu(kHead, changes, &emulated_cuda());
+    for (int i = 0; i < 3; ++i) gpu.train();  // the last one as a graph
+    return emulation::graph_nodes();
+  };
+  CHECK(nodes({"solver.precision=bf16"}) + 6 ==
+        nodes({"solver.precision=bf16", "layers.loss.base_score=0.2"}));
+  // A loss that adds to the logits, a width that is no multiple of 16 bytes.
+  for (const auto& [layers, change] :
+       {std::pair(kHead, "layers.loss.base_score=0.2"), {kPlain, "solver.precision=bf16"}}) {
+    Trained gpu(layers, {change}, &emulated_cuda());
+    CHECK(gpu.model().train_plan().index_of("z.bprop") > 0);
+  }
 }
 
 TEST_CASE("bf16 needs no loss scale, and float has none") {

@@ -65,6 +65,7 @@ class NetworkFixture {
                                  .seed = 11,
                                  .type = type,
                                  .pad_inputs = pad_inputs,
+                                 .loss_heads = exec_.on_gpu(),
                                  .packs_histories = packs_histories && !exec_.on_gpu()});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);

@@ -94,6 +94,7 @@ class InnerProductLayer : public Layer {
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
+    if (phase == Phase::kTrain && io.in_head) return;
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     const bool logits = y.type != io.type;
     const BufferId weight = io.params[0].working;
@@ -113,6 +114,7 @@ class InnerProductLayer : public Layer {
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    if (io.in_head) return;
     if (!io.dz_ready && (has_relu() || (is_.bias && !sums_bias_with_weights(io))))
       emit_bias_gradient(plan, io);
     emit_data_gradient(plan, io);

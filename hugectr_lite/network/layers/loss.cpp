@@ -24,10 +24,25 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"
 #include "hugectr_lite/ops/block_sums.h"
+#include "hugectr_lite/ops/loss_head.h"
 #include "hugectr_lite/ops/regularizer.h"
 
 namespace hlite::network {
 namespace {
+
+// What a step knows of the loss's options before it runs: all but the workspace.
+struct StepOptions {
+  ops::LossOptions options;
+  BufferId scale;
+
+  template <typename T>
+  [[nodiscard]] ops::LossOptions in(const StepViews<T>& v) const {
+    ops::LossOptions now = options;
+    now.mean_over = v.context.mean_over();
+    now.scale = pointer<float>(v.buffers, scale);
+    return now;
+  }
+};
 
 class MeanLossLayer : public Layer {
  public:
@@ -58,26 +73,20 @@ class MeanLossLayer : public Layer {
 
   // Training: the loss and the gradient of the logits in one pass.
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
+    if (phase == Phase::kTrain && io.head) return emit_head(plan, io);
     const LayerTensor &z = io.bottoms[0], &y = io.bottoms[1], &loss = io.tops[0];
     const BufferId dz = phase == Phase::kTrain ? z.grad : kNoBuffer;
     add_typed_step(plan, io.type,
                    {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
                     .reads = {z.value, y.value, io.loss_scale},
                     .writes = {loss.value, io.workspace, dz}},
-                   [=, n = tasks(), kind = kind_, weights = weights_, positive = positive_weight_,
-                    link = traits_.link, scale = io.loss_scale,
+                   [=, n = tasks(), options = step_options(io),
                     workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-                     ops::mean_loss<T>(
-                         v.exec, matrix(v.buffers, z.value, v.batch, n),
-                         matrix(v.buffers, y.value, v.batch, y.columns),
-                         pointer<float>(v.buffers, loss.value), v.rows(dz, n),
-                         {.kind = kind,
-                          .mean_over = v.context.mean_over(),
-                          .scale = pointer<float>(v.buffers, scale),
-                          .gradient_factor = 1 / static_cast<double>(link.scale),
-                          .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
-                          .tasks = weights,
-                          .positive_weight = positive});
+                     ops::LossOptions with = options.in(v);
+                     with.workspace = vector<double>(v.buffers, workspace, ops::kBlockSums);
+                     ops::mean_loss<T>(v.exec, matrix(v.buffers, z.value, v.batch, n),
+                                       matrix(v.buffers, y.value, v.batch, y.columns),
+                                       pointer<float>(v.buffers, loss.value), v.rows(dz, n), with);
                    });
   }
   void emit_backward(plan::Plan&, const LayerIo&) const override {}  // done by the forward step
@@ -89,6 +98,44 @@ class MeanLossLayer : public Layer {
  private:
   [[nodiscard]] virtual std::string summary() const { return ""; }
   [[nodiscard]] int64_t tasks() const { return std::max(weights_.count, 1); }
+
+  [[nodiscard]] StepOptions step_options(const LayerIo& io) const {
+    return {{.kind = kind_,
+             .gradient_factor = 1 / static_cast<double>(traits_.link.scale),
+             .tasks = weights_,
+             .positive_weight = positive_weight_},
+            io.loss_scale};
+  }
+
+  // The loss, and all of the inner product below.
+  void emit_head(plan::Plan& plan, const LayerIo& io) const {
+    const LayerTensor &z = io.bottoms[0], &labels = io.bottoms[1];
+    const LayerIo::Head& head = *io.head;
+    const LayerTensor& x = head.x;
+    const BufferId loss = io.tops[0].value;
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".fbprop",
+         .reads = {x.value, head.weight.working, head.bias.value, labels.value, io.loss_scale},
+         .writes = {z.value, loss, z.grad, x.grad, head.weight.grad, head.bias.grad},
+         .flops_per_sample = 6.0 * static_cast<double>(x.columns)},
+        [=, options = step_options(io)]<typename T>(const StepViews<T>& v) {
+          const int64_t in = x.columns;
+          ops::loss_head<T>(v.exec,
+                            {.x = v.rows(x.value, in),
+                             .w = vector<T>(v.buffers, head.weight.working, in),
+                             .bias = pointer<float>(v.buffers, head.bias.value),
+                             .relu = head.relu,
+                             .labels = matrix(v.buffers, labels.value, v.batch, labels.columns),
+                             .logits = vector(v.buffers, z.value, v.batch),
+                             .loss = pointer<float>(v.buffers, loss),
+                             .dlogits = vector<T>(v.buffers, z.grad, v.batch),
+                             .dx = v.rows(x.grad, in),
+                             .dw = vector(v.buffers, head.weight.grad, in),
+                             .dbias = pointer<float>(v.buffers, head.bias.grad)},
+                            options.in(v));
+        });
+  }
 
   const ops::LossKind kind_;
 };

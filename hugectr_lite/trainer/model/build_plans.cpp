@@ -45,6 +45,7 @@ void Model::declare_network() {
                                  .gradient_overflow = loss_scaling_.gradient_overflow(),
                                  .pad_inputs = on_gpu,
                                  .relu_masks = on_gpu,
+                                 .loss_heads = on_gpu,
                                  .weight_gradient_lane = weight_gradient_lane(),
                                  .packs_histories = !on_gpu};
   if (exchanges_) {
