@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "data_reader/manifest_fit.h"
+#include "data_reader/no_samples.h"
 #include "data_reader/record_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
@@ -25,7 +26,8 @@ int64_t raw_sample_count(const config::DataConfig& config, Split split, const st
     raise<DataError>("{}: {} bytes is no multiple of the record size {}", path, file_bytes,
                      format.describe_record());
   const int64_t held = file_bytes / format.record_bytes();
-  if (held == 0) raise<DataError>("{}: expected at least one sample, found an empty file", path);
+  if (held == 0)
+    raise<NoSamplesError>("{}: expected at least one sample, found an empty file", path);
   const auto& wanted = config.samples_of(split);
   if (!wanted) return held;
   if (!config.format->lenient && held < *wanted)

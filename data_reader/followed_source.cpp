@@ -74,13 +74,18 @@ FollowedSource::NextFile FollowedSource::poll() {
   return {complete ? Next::kEnd : Next::kNothing, ""};
 }
 
+FollowedSource::FileState FollowedSource::state_of(const std::string& file) const {
+  struct stat status {};
+  ::stat(path(file).c_str(), &status);
+  return FileState(status);
+}
+
 void FollowedSource::open(const std::string& file, int64_t start_batch) {
   SourceOptions options;
   options.start_batch = start_batch;
   options.repeat = false;
   options.shard = shard_;
-  struct stat status {};  // of what is read, or of what it has replaced
-  ::stat(path(file).c_str(), &status);
+  const FileState state = state_of(file);  // of what is read, or of what it has replaced
   auto source = open_source(config_, path(file), Split::kTrain, batch_size_, slot_rows_, options);
   closed_ = {.replaced_keys = replaced_keys(),
              .bytes_read = bytes_read(),
@@ -88,7 +93,13 @@ void FollowedSource::open(const std::string& file, int64_t start_batch) {
              .decode_seconds = decode_seconds()};
   current_ = std::move(source);
   file_ = file;
-  passed_.insert_or_assign(file, FileState(status));
+  passed_.insert_or_assign(file, state);
+}
+
+void FollowedSource::pass_over(const std::string& file) {
+  HLITE_CHECK(at_end_of_file(), "{} is not read to its end", path(file_));
+  file_ = file;
+  passed_.insert_or_assign(file, state_of(file));
 }
 
 void FollowedSource::reopen(const std::string& file, int64_t start_batch, int64_t batches) {

@@ -42,9 +42,11 @@ class FollowedSource final : public BatchSource {
   // Does the same after a resume. A file that has been read to its end may be missing. Throws
   // DataError if the file has another number of batches.
   void reopen(const std::string& file, int64_t start_batch, int64_t batches);
+  // Takes a file without samples as read.
+  void pass_over(const std::string& file);
   // Returns true if a file must be opened before next().
   [[nodiscard]] bool at_end_of_file() const { return position() == file_batches(); }
-  [[nodiscard]] const std::string& file() const { return file_; }  // "" before the first
+  [[nodiscard]] const std::string& file() const { return file_; }  // read last; "" before the first
   [[nodiscard]] int64_t file_batches() const { return current_ ? batches_per_epoch() : finished_; }
   [[nodiscard]] std::string path(const std::string& file) const { return folder_ + "/" + file; }
 
@@ -78,6 +80,8 @@ class FollowedSource final : public BatchSource {
     uint64_t inode;
     int64_t size, seconds, nanoseconds;  // the times of the last change, which no copy can set
   };
+  [[nodiscard]] FileState state_of(const std::string& file) const;
+
   std::map<std::string, FileState> passed_;  // by name, up to that of file_: as last seen
   std::set<std::string> no_files_;           // names of pipes, folders, ... that were reported
   bool polled_ = false;

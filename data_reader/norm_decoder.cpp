@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "data_reader/no_samples.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 
@@ -129,8 +130,8 @@ NormStream::NormStream(const config::DataConfig& config, const std::string& sour
         check_header(config, path, header);
       }) {
   if (samples() == 0)
-    raise<DataError>("{}: expected at least one sample, found none in {} files", source,
-                     files_.count());
+    raise<NoSamplesError>("{}: expected at least one sample, found none in {} files", source,
+                          files_.count());
 }
 
 bool NormStream::seek(int64_t sample, const std::atomic<bool>* stop) {

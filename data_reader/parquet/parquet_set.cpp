@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "data_reader/no_samples.h"
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
@@ -179,8 +180,8 @@ ParquetSet::ParquetSet(const config::DataConfig& config, const std::string& path
                        source.metadata, found);
   }
   if (rows_ == 0)
-    raise<DataError>("{}: expected at least one row, found none in {} files", path,
-                     source.files.size());
+    raise<NoSamplesError>("{}: expected at least one row, found none in {} files", path,
+                          source.files.size());
 }
 
 void ParquetSet::add(const config::DataConfig& config, const NamedColumns& named,

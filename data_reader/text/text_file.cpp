@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 
+#include "data_reader/no_samples.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::data {
@@ -52,7 +53,7 @@ TextFile::TextFile(const std::string& path, int64_t lines_of_piece, int64_t most
     }
   }
   if (lines_ < most && line_begin < file_.size()) end_line(file_.size());
-  if (lines_ == 0) raise<DataError>("{}: expected lines of text, found an empty file", path);
+  if (lines_ == 0) raise<NoSamplesError>("{}: expected lines of text, found an empty file", path);
   begins_.push_back(line_begin);
 }
 

@@ -187,6 +187,12 @@ class PyEvents : public trainer::RunRecord {
   void train(const trainer::TrainEvent& event) override { add("train", event.iter, event); }
   void eval(int64_t iter, const trainer::EvalResult& result) override { add("eval", iter, result); }
   void test(int64_t iter, const trainer::EvalResult& result) override { add("test", iter, result); }
+  void progressive(int64_t iter, const std::string& file,
+                   const trainer::EvalResult& result) override {
+    add("progressive", iter, result);
+    const py::gil_scoped_acquire gil;
+    events_[py::len(events_) - 1]["file"] = file;
+  }
 
   py::list take() { return std::exchange(events_, py::list()); }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "data_reader/no_samples.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/data_reader/raw_fixture.h"
@@ -94,6 +95,27 @@ TEST_CASE("a file is opened again where a checkpoint was saved", "[threads]") {
                        {"a.bin", "expected 4 batches", "found 3"});
   CHECK_THROWS_AS(folder.follow().reopen("none.bin", 2, 4), Error);
   folder.follow().reopen("none.bin", 4, 4);  // nothing is left of it
+}
+
+TEST_CASE("a file without samples is passed over", "[threads]") {
+  const FolderFixture folder;
+  for (const char* name : {"a.bin", "c.bin"}) folder.put(name, 0);
+  folder.put("b.bin", 20);
+  FollowedSource source = folder.follow();
+  CHECK_THROWS_AS(source.open("a.bin"), NoSamplesError);
+  source.pass_over("a.bin");
+  CHECK(source.at_end_of_file());
+  CHECK(source.position() == 0);
+  CHECK(source.poll().file == "b.bin");
+  source.open("b.bin");
+  while (!source.at_end_of_file()) source.next();
+  const int64_t bytes = source.bytes_read();
+  source.pass_over("c.bin");
+  CHECK(source.file() == "c.bin");
+  CHECK(source.at_end_of_file());
+  CHECK(source.bytes_read() == bytes);
+  CHECK(source.poll().next == Next::kNothing);
+  folder.follow().reopen("c.bin", source.position(), source.file_batches());
 }
 
 TEST_CASE("what is no file is reported once and passed over") {

@@ -9,6 +9,7 @@
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/end_to_end/daily_folder.h"
+#include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/preparation/criteo/criteo_oracle.h"
 #include "tests/support/errors.h"
 
@@ -282,6 +283,42 @@ TEST_CASE("a folder of Criteo's lines is trained on as one file would be", "[fol
   CHECK(checkpoint::read_manifest(folder / "part").followed.file == "day_1.tsv");
   folder.train({}, {"--resume", folder / "part", "--export", folder / "resumed.w"});
   CHECK((read_text(folder / "resumed.w") == read_text(folder / "want.w")));
+}
+
+TEST_CASE("files without samples are passed over, with a record and no metrics", "[follow]") {
+  for (const std::string& topology : {daily_topologies()[0], daily_topologies()[1]}) {
+    INFO(topology);
+    const Stream stream;
+    for (int i = 0; i < 2; ++i) stream.put(i);
+    stream.end();
+    stream.train({topology}, {"--export", stream / "want.w"});
+    for (const char* name : {"a.bin", "b.bin", "day_0b.bin", "day_1b.bin", "day_1c.bin"})
+      write_text(stream / ("stream/" + std::string(name)), "");
+    const Changes records = {"--metrics",       stream / "metrics.jsonl", "--report",
+                             stream / "r.html", "--tensorboard",          stream / "tb"};
+    stream.train({topology, R"(solver.eval_metrics=["AUPRC"])"},
+                 Changes{"--save", stream / "saved", "--export", stream / "got.w"} + records);
+    CHECK((read_text(stream / "got.w") == read_text(stream / "want.w")));
+    std::vector<std::string> scored;
+    for (const Json& event : stream.events("progressive")) {
+      scored.push_back(event["file"]);
+      const std::string& name = scored.back();
+      const bool none = name != Stream::name(0) && name != Stream::name(1);
+      CHECK((event["samples"] == 0) == none);
+      CHECK(event["auc"].is_null() == none);
+      CHECK(event["loss"].is_null() == none);
+      CHECK(event["auprc"].is_null() == none);
+    }
+    CHECK(scored == std::vector<std::string>{"a.bin", "b.bin", "day_0.bin", "day_0b.bin",
+                                             "day_1.bin", "day_1b.bin", "day_1c.bin"});
+    // The next day comes after them.
+    CHECK(checkpoint::read_manifest(stream / "saved").followed.file == "day_1c.bin");
+    stream.put(2);
+    stream.train({topology},
+                 Changes{"--resume", stream / "saved", "--save", stream / "saved"} + records);
+    CHECK(stream.events("progressive").size() == 8);
+    CHECK(checkpoint::read_manifest(stream / "saved").iteration == 4 + 5 + 6);
+  }
 }
 
 TEST_CASE("a folder that cannot be followed is refused", "[follow]") {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """docs/gallery/yambda.py against its definition, event by event: who is an anchor, what a history holds, and that nothing of later
 events is in a sample; that it goes on where it was interrupted; that the best AUC of a generated log is one; and that
-configs/demo_dlrmv4.json comes close to it by the commands of docs/histories.md."""
+configs/demo_dlrmv4.json comes close to it by the commands of docs/histories.md; that its windows can be followed."""
 import contextlib
 import io
 import json
@@ -9,9 +9,11 @@ import math
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -214,6 +216,96 @@ class YambdaTest(unittest.TestCase):
         self.assertEqual(evaluations[0]["iter"], 400)
         self.assertGreater(evaluations[-1]["auc"], of_item + 0.6 * (best - of_item))
         self.assertLess(evaluations[-1]["auc"], best)
+
+    def test_windows_are_scored_before_they_are_trained_on(self):
+        """Each window's AUC is that of predict with the checkpoint of all windows before it, also on two ranks; one without samples
+        has none; a run that is killed, and waits for a window that is written meanwhile, ends with the same."""
+        yambda.generate(self.path("log"), users=60, events=300, days=5)
+        rows = {name: 500 for name in yambda.ROWS}
+        log = [self.path("log", name + ".parquet") for name in ("multi_event", "artist_item_mapping", "album_item_mapping")]
+        prepare(log[:1], *log[1:], Rules(per_kind=2, among=50, min_past=10, train=(0, 4), test=4, rows=rows), self.path("out"))
+        with open(os.path.join(ROOT, "configs/demo_dlrmv4.json"), encoding="utf-8") as file:
+            text = file.read().replace('"max_len": 20', '"max_len": 7').replace('"max_position": 20', '"max_position": 7')
+        with open(self.path("config.json"), "w", encoding="utf-8") as file:
+            file.write(text)
+        days = self.path("days")
+        shutil.copytree(self.path("out/train"), days)
+        names = ["000.parquet", "001.parquet", "001a.parquet", "002.parquet", "003.parquet"]
+        first = pl.read_parquet(os.path.join(days, names[0]))
+        first[:0].write_parquet(os.path.join(days, names[2]))
+        open(os.path.join(days, "_END"), "w", encoding="utf-8").close()
+
+        def command(ranks, *more):
+            sets = [f"layers.data.source={days}", "layers.data.follow=true", "solver.num_epochs=", "solver.eval_interval=",
+                    f"solver.gpu={ranks}", "solver.eval_metrics=[\"AUPRC\"]", "solver.snapshot_prefix=" + self.path("snap_")]
+            return [os.environ["HLITE_TRAIN"], "--config", self.path("config.json"), "--threads", "2", "--quiet",
+                    *(word for one in [*sets, *(m for m in more if "=" in m)] for word in ("--set", one)), *(m for m in more if "=" not in m)]
+
+        def train(ranks, *more):
+            run = subprocess.run(command(ranks, *more), capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 0, run.stderr)
+
+        def windows(path):
+            try:
+                with open(path, encoding="utf-8") as metrics:
+                    events = [json.loads(line) for line in metrics if line.endswith("\n")]
+            except FileNotFoundError:
+                return []
+            return [{k: v for k, v in event.items() if k != "seconds"} for event in events if event["event"] == "progressive"]
+
+        for ranks in ("[0]", "[[0,1]]"):
+            with self.subTest(ranks):
+                metrics, weights = self.path(f"m{ranks}"), self.path(f"w{ranks}")
+                train(ranks, "--metrics", metrics, "--export", weights)
+                scored = windows(metrics)
+                self.assertEqual([one["file"] for one in scored], names)
+                self.assertEqual([one["samples"] for one in scored], [pl.read_parquet(os.path.join(days, name)).height for name in names])
+                for one in scored[1:]:
+                    if one["samples"] == 0:
+                        self.assertEqual((one["auc"], one["loss"]), (None, None))
+                        continue
+                    window = os.path.join(days, one["file"])
+                    train(ranks, f"solver.max_iter={one['iter']}", "layers.data.test_source=" + window, "--save", self.path("before"),
+                          "--metrics", self.path("test"))
+                    with open(self.path("test"), encoding="utf-8") as file:
+                        tested = next(event for event in map(json.loads, file) if event["event"] == "test")
+                    for name in ("iter", "auc", "loss", "auprc", "samples"):
+                        self.assertEqual(one[name], tested[name])
+                    said = subprocess.run([os.environ["HLITE_PREDICT"], "--model", self.path("before"), "--input", window, "--out",
+                                           self.path("scores.npy")], check=True, capture_output=True, text=True)
+                    self.assertIn(f"AUC {one['auc']:.6f}, log loss {one['loss']:.6f}", said.stdout + said.stderr)
+                # Killed as often as there are windows; the last one is being written, not under its name, when the first run begins.
+                last, writing, again = (self.path(*name) for name in (("days", names[-1]), ("days", "." + names[-1]), (f"again{ranks}",)))
+                os.remove(os.path.join(days, "_END"))
+                with open(last, "rb") as file:
+                    complete = file.read()
+                os.remove(last)
+                for kill in range(len(scored)):
+                    with open(writing, "wb") as file:
+                        file.write(complete[:len(complete) * kill // len(scored)])
+                    with subprocess.Popen(command(ranks, "solver.snapshot=3", "--metrics", again, *self.newest())) as run:
+                        wanted = min(len(scored) - 1, kill + 1)
+                        while run.poll() is None and (len(windows(again)) < wanted or not self.newest()):
+                            time.sleep(0.01)
+                        self.assertIsNone(run.poll())
+                        run.kill()
+                    self.assertNotIn(names[-1], [one["file"] for one in windows(again)])
+                with open(writing, "wb") as file:
+                    file.write(complete)
+                os.rename(writing, last)
+                open(os.path.join(days, "_END"), "w", encoding="utf-8").close()
+                train(ranks, *self.newest(), "--metrics", again, "--export", weights + "2")
+                self.assertEqual(windows(again), scored)
+                with open(weights, "rb") as one, open(weights + "2", "rb") as two:
+                    self.assertEqual(one.read(), two.read())
+                for name in self.snapshots():
+                    shutil.rmtree(self.path(name))
+
+    def snapshots(self):
+        return sorted((name for name in os.listdir(self.folder) if re.fullmatch("snap_[0-9]+", name)), key=lambda name: int(name[5:]))
+
+    def newest(self):
+        return ["--resume", self.path(self.snapshots()[-1])] if self.snapshots() else []
 
     def test_areas_under_curves(self):
         self.assertEqual(yambda.auc(np.array([1, 0, 1, 0]), np.array([0.5, 0.5, 0.9, 0.1])), 0.875)

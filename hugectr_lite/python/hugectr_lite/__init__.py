@@ -153,7 +153,8 @@ class Trainer:
     def train(self, iterations=None, *, progress=False, callbacks=None):
         """Trains `iterations`, or as many as the config has left, and yields a dict every solver.display iterations
         ("event": "train", iter, loss, batch_loss, lr, samples_per_s, wait_share) and after every evaluation ("event":
-        "eval", iter, and what evaluate() returns), with the names and values of `train --metrics`. As in `train`,
+        "eval", iter, and what evaluate() returns) and, of a folder that is followed, before every file ("event":
+        "progressive", and its "file"), with the names and values of `train --metrics`. As in `train`,
         evaluations may lower learning rates or end training; at the end the best weights come back and test_source is
         evaluated ("event": "test"). progress: a bar, in a notebook or on a terminal. callbacks: functions that get a copy of
         each "eval" dict and in it "train_loss", the mean loss of the samples since the "train" dict before this iteration. If

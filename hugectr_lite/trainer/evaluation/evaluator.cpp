@@ -65,6 +65,14 @@ EvalResult metrics_of(const Exec& exec, const Model& model, const SampleOutputs&
   return result;
 }
 
+EvalResult no_metrics(const Model& model) {
+  EvalResult result;
+  result.loss = std::numeric_limits<double>::quiet_NaN();
+  for (const metrics::Metric& metric : further_metrics(model))
+    result.more.emplace_back(metric.name, std::nullopt);
+  return result;
+}
+
 EvalSet evaluation_set(const config::TrainConfig& config) {
   const std::string& predictions = config.solver.export_predictions_prefix;
   return {.path = config.resolve(config.data.eval_source),

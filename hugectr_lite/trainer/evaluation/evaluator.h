@@ -39,6 +39,8 @@ std::vector<metrics::Metric> further_metrics(const Model& model);
 inline constexpr const char* kRmse = "RMSE";
 // All metrics of a model's outputs. Throws DataError on a score that is NaN.
 EvalResult metrics_of(const Exec& exec, const Model& model, const SampleOutputs& outputs);
+// Of no samples.
+EvalResult no_metrics(const Model& model);
 
 // Which set, and how much of it.
 struct EvalSet {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 
@@ -69,6 +70,10 @@ void HtmlReport::eval(int64_t iter, const EvalResult& e) {
   if (seconds_since(written_) > kSecondsBetweenPages) write();
 }
 void HtmlReport::test(int64_t iter, const EvalResult& e) { tests_.push_back({iter, e}); }
+void HtmlReport::progressive(int64_t iter, const std::string& file, const EvalResult& e) {
+  files_.push_back({iter, e, file});
+  if (seconds_since(written_) > kSecondsBetweenPages) write();
+}
 void HtmlReport::traffic(const std::string& json) { traffic_ = json; }
 void HtmlReport::tables(const TablesEvent& e) { tables_ = e; }
 
@@ -127,6 +132,10 @@ Json HtmlReport::tiles() const {
   for (const Evaluation& e : evals_)
     if (e.result.auc && (!best || *e.result.auc > *best->result.auc)) best = &e;
   if (best) add(number(*best->result.auc), fmt::format("best AUC, iteration {}", best->iter));
+  const auto scored = std::find_if(files_.rbegin(), files_.rend(),
+                                   [](const Evaluation& e) { return e.result.auc.has_value(); });
+  if (scored != files_.rend())
+    add(number(*scored->result.auc), "AUC of " + scored->file + " before training");
   for (const Evaluation& e : tests_) {
     if (e.result.auc) add(number(*e.result.auc), "AUC of the test set");
     add(number(e.result.loss), "loss of the test set");
@@ -180,6 +189,28 @@ Json HtmlReport::charts() const {
       Json::array({line("waiting, %", "train", "wait_share", 100)}));
   add("Learning rate", true, Json::array({line("learning rate", "train", "lr")}));
   return charts;
+}
+
+// Of the files of a folder, one after the other.
+Json HtmlReport::file_charts() const {
+  std::map<std::string, Json> points;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < files_.size(); ++i)
+    for (const auto& [name, value] : numbers_of(files_[i].result)) {
+      if (name == "samples" || name == "seconds" || !value || !std::isfinite(*value)) continue;
+      if (points.count(name) == 0) names.push_back(name);
+      points[name].push_back({i + 1, *value, files_[i].file});
+    }
+  Json charts = {"div.charts"};
+  for (const std::string& name : names) {
+    const Json line = {{"kind", "marks"}, {"points", points[name]}};
+    charts.push_back({"chart",
+                      {{"title", name + " of each file before it was trained on"},
+                       {"x", "file"},
+                       {"zero", false},
+                       {"lines", Json::array({line})}}});
+  }
+  return names.empty() ? Json("") : charts;
 }
 
 // A loss that rises while training goes on means overfitting.
@@ -308,18 +339,20 @@ Json HtmlReport::tables_section() const {
 }
 
 Json HtmlReport::evaluation_section() const {
-  if (evals_.empty() && tests_.empty()) return "";
+  const auto& any = !evals_.empty() ? evals_ : !tests_.empty() ? tests_ : files_;
+  if (any.empty()) return "";
   Json names = {"iter"}, rows = Json::array();
-  for (const NamedNumber& n : numbers_of((evals_.empty() ? tests_ : evals_)[0].result))
-    names.push_back(n.name);
+  for (const NamedNumber& n : numbers_of(any[0].result)) names.push_back(n.name);
   const auto add = [&](const std::string& name, const EvalResult& result) {
     Json row = {name};
     for (const NamedNumber& n : numbers_of(result))
-      row.push_back(n.value ? fmt::format("{:.8g}", *n.value) : "does not exist");
+      row.push_back(n.value && std::isfinite(*n.value) ? fmt::format("{:.8g}", *n.value)
+                                                       : "does not exist");
     rows.push_back(row);
   };
   for (const Evaluation& e : evals_) add(fmt::format("{}", e.iter), e.result);
   for (const Evaluation& e : tests_) add("test set", e.result);
+  for (const Evaluation& e : files_) add(fmt::format("{}, before {}", e.iter, e.file), e.result);
   return section("Evaluations", Json{"table", names, rows});
 }
 
@@ -349,11 +382,15 @@ Json HtmlReport::machine_section() const {
 }
 
 Json HtmlReport::numbers() const {
-  Json train = Json::array(), eval = Json::array(), test = Json::array();
+  Json train = Json::array(), eval = Json::array(), test = Json::array(), files = Json::array();
   for (const TrainEvent& e : train_) train.push_back(numbers_line(e.iter, numbers_of(e)));
   for (const Evaluation& e : evals_) eval.push_back(numbers_line(e.iter, numbers_of(e.result)));
   for (const Evaluation& e : tests_) test.push_back(numbers_line(e.iter, numbers_of(e.result)));
-  return {{"train", train}, {"eval", eval}, {"test", test}};
+  for (const Evaluation& e : files_) {
+    files.push_back(numbers_line(e.iter, numbers_of(e.result)));
+    files.back()["file"] = e.file;
+  }
+  return {{"train", train}, {"eval", eval}, {"test", test}, {"progressive", files}};
 }
 
 std::string HtmlReport::page() const {
@@ -363,9 +400,9 @@ std::string HtmlReport::page() const {
   return html_page(
       {{"title", "hugectr_lite run"},
        {"body",
-        Json::array({Json{"h1", name}, head(), tiles(), charts(), rising_loss(), step_section(),
-                     traffic_section(), tables_section(), vocabulary_section(), gpu_section(gpus_),
-                     evaluation_section(), machine_section(),
+        Json::array({Json{"h1", name}, head(), tiles(), charts(), file_charts(), rising_loss(),
+                     step_section(), traffic_section(), tables_section(), vocabulary_section(),
+                     gpu_section(gpus_), evaluation_section(), machine_section(),
                      Json{"section", {"details", {"summary", "Config"}, {"pre", config}}}})},
        {"numbers", numbers()}});
 }

@@ -23,6 +23,7 @@ class HtmlReport final : public RunRecord {
   void gpus(const GpuEvent& e) override;
   void eval(int64_t iter, const EvalResult& e) override;
   void test(int64_t iter, const EvalResult& e) override;
+  void progressive(int64_t iter, const std::string& file, const EvalResult& e) override;
   void traffic(const std::string& json) override;
   void tables(const TablesEvent& e) override;
   void vocabulary(const VocabularyEvent& e) override;
@@ -34,6 +35,7 @@ class HtmlReport final : public RunRecord {
   struct Evaluation {
     int64_t iter;
     EvalResult result;
+    std::string file = {};  // that was scored before it was trained on
   };
   void write();
   [[nodiscard]] std::string page() const;
@@ -41,6 +43,7 @@ class HtmlReport final : public RunRecord {
   [[nodiscard]] Json head() const;
   [[nodiscard]] Json tiles() const;
   [[nodiscard]] Json charts() const;
+  [[nodiscard]] Json file_charts() const;
   [[nodiscard]] Json rising_loss() const;
   [[nodiscard]] Json step_section() const;
   [[nodiscard]] Json traffic_section() const;
@@ -58,7 +61,7 @@ class HtmlReport final : public RunRecord {
   ReadyEvent ready_;
   std::vector<TrainEvent> train_;
   std::vector<GpuEvent> gpus_;
-  std::vector<Evaluation> evals_, tests_;
+  std::vector<Evaluation> evals_, tests_, files_;
   std::string traffic_;
   TablesEvent tables_;
   std::vector<VocabularyEvent> vocabularies_;

@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/report/metrics_file.h"
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
@@ -24,7 +26,19 @@ std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e
                      tasks_text(e));
 }
 
+std::string up_to_seconds(const std::string& line) {
+  return line.substr(0, line.find(R"("seconds")"));
+}
+
 }  // namespace
+
+MetricsFile::MetricsFile(const std::string& path, bool append)
+    : file_(path, append, "the metrics file") {
+  if (!append || !std::filesystem::is_regular_file(path)) return;
+  std::ifstream earlier(path);
+  for (std::string line; std::getline(earlier, line);)
+    if (line.starts_with(R"({"event":"progressive")")) scored_.insert(up_to_seconds(line));
+}
 
 // Writes what is known, one digit after the point.
 void MetricsFile::gpus(const GpuEvent& e) {
@@ -59,8 +73,10 @@ void MetricsFile::test(int64_t iter, const EvalResult& e) {
 }
 
 void MetricsFile::progressive(int64_t iter, const std::string& file, const EvalResult& e) {
-  file_.write(fmt::format(R"({{"event":"progressive","iter":{},"file":{},{}{}}})", iter,
-                          nlohmann::json(file).dump(), json_members(numbers_of(e)), tasks_text(e)));
+  const std::string line =
+      fmt::format(R"({{"event":"progressive","iter":{},"file":{},{}{}}})", iter, json_string(file),
+                  json_members(numbers_of(e)), tasks_text(e));
+  if (scored_.count(up_to_seconds(line)) == 0) file_.write(line);
 }
 
 void MetricsFile::traffic(const std::string& json) {

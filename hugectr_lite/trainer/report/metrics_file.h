@@ -7,7 +7,8 @@
 //    "sm_mhz":1755,"memory_mhz":2619,"celsius":61,"slowed_by":["power limit"]},..]}, after a
 //    "train" on GPUs whose driver reports it (gpu_monitor.h); missing values are left out
 //   {"event":"progressive","file":"day_02.bin",...}, as "eval", of a file of a folder that is
-//    followed, before it is trained on
+//    followed, before it is trained on. A run that goes on from before that file scores it again,
+//    and writes the line if it has other numbers.
 //   {"event":"test",...}, as "eval", of test_source, with the weights that are kept in the end
 //   {"event":"end","iter":300,"samples":76800,"seconds":9.1,"samples_per_s":..,"peak_rss_bytes":..,
 //    "reason":"max_iter"|"epochs"|"target"|"interrupted"|"early_stop"|"end_of_data"
@@ -33,6 +34,7 @@
 // another iteration.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "hugectr_lite/trainer/report/line_file.h"
@@ -43,7 +45,7 @@ namespace hlite::trainer {
 class MetricsFile final : public RunRecord {
  public:
   // Throws FileError when the file cannot be opened.
-  MetricsFile(const std::string& path, bool append) : file_(path, append, "the metrics file") {}
+  MetricsFile(const std::string& path, bool append);
   void train(const TrainEvent& e) override;
   void gpus(const GpuEvent& e) override;
   void eval(int64_t iter, const EvalResult& e) override;
@@ -57,6 +59,8 @@ class MetricsFile final : public RunRecord {
 
  private:
   LineFile file_;
+  // "progressive" lines of the run that this one goes on with, up to their seconds.
+  std::set<std::string> scored_;
 };
 
 }  // namespace hlite::trainer

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -85,7 +86,7 @@ void TensorboardFile::scalar(std::string_view name, int64_t step, double value) 
 void TensorboardFile::scalars(const std::string& prefix, int64_t step,
                               const std::vector<NamedNumber>& numbers) {
   for (const auto& [name, value] : numbers)
-    if (value) scalar(prefix + name, step, *value);
+    if (value && std::isfinite(*value)) scalar(prefix + name, step, *value);
 }
 
 void TensorboardFile::evaluation(const std::string& prefix, int64_t iter, const EvalResult& e) {

@@ -1,5 +1,5 @@
 // A run as an event file of TensorBoard: a scalar for each number of a line of training
-// ("train/loss") and of an evaluation ("eval/auc", "test/auc"), named as in the metrics file.
+// ("train/loss") and of an evaluation ("eval/auc", "test/auc", "progressive/auc"), named as in the metrics file.
 //
 // Format: TFRecord (length, masked CRC-32C of it, data, masked CRC-32C of that; little-endian) of
 // protocol buffers `Event` (tensorflow/core/util/event.proto, framework/summary.proto).
@@ -22,6 +22,9 @@ class TensorboardFile final : public RunRecord {
   void train(const TrainEvent& e) override { scalars("train/", e.iter, numbers_of(e)); }
   void eval(int64_t iter, const EvalResult& e) override { evaluation("eval/", iter, e); }
   void test(int64_t iter, const EvalResult& e) override { evaluation("test/", iter, e); }
+  void progressive(int64_t iter, const std::string& /*file*/, const EvalResult& e) override {
+    evaluation("progressive/", iter, e);
+  }
 
  private:
   void scalars(const std::string& prefix, int64_t step, const std::vector<NamedNumber>& numbers);

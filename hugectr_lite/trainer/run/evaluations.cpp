@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/run/evaluations.h"
 
+#include "data_reader/no_samples.h"
+
 namespace hlite::trainer {
 
 std::unique_ptr<Evaluator> Evaluations::evaluator_of(const EvalSet& set) {
@@ -44,7 +46,12 @@ EvalResult Evaluations::test() {
 }
 
 std::optional<EvalResult> Evaluations::score_file(const std::string& path) {
-  auto evaluator = evaluator_of({.path = path, .most_samples = kNoEnd, .test = true});
+  std::unique_ptr<Evaluator> evaluator;
+  try {
+    evaluator = evaluator_of({.path = path, .most_samples = kNoEnd, .test = true});
+  } catch (const data::NoSamplesError&) {  // on all ranks alike
+    return no_metrics(*run_.model);
+  }
   run_.model->between_runs([&] { evaluator->allocate(); });
   std::optional<EvalResult> result;
   if (start(*evaluator)) result = evaluator->finish();

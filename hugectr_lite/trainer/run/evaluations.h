@@ -32,7 +32,8 @@ class Evaluations {
   [[nodiscard]] EvalResult finish() { return evaluator_->finish(); }
   // Metrics over test_source. REQUIRES that the config has one.
   [[nodiscard]] EvalResult test();
-  // Metrics over a file, all of it; nullopt after a stop request.
+  // Metrics over a file, all of it, none of which exists where it has no samples; nullopt after a
+  // stop request.
   [[nodiscard]] std::optional<EvalResult> score_file(const std::string& path);
 
  private:

@@ -12,6 +12,7 @@ namespace {
 
 // "AUC 0.80123  loss 0.44000  GAUC 0.7  9000 samples in 0.01 s"
 std::string evaluation_text(const EvalResult& result) {
+  if (result.samples == 0) return "no samples";
   // Of all tasks, and in brackets of each.
   const auto text = [&](const char* none, auto&& value_of) {
     const auto of = [&](const auto& from) {
@@ -80,7 +81,7 @@ std::optional<EndReason> TrainingLoop::advance() {
   if (!ended_ && !at_end()) policy_.use_last();
   meter_.resume(now());
   for (bool event = false; !event && !ended_ && !at_end();) {
-    if (trainer_.files().at_end()) next_file();
+    while (!ended_ && trainer_.files().at_end()) next_file();
     if (ended_) break;
     if (before_step_) before_step_();
     trainer_.saver().check();
@@ -111,7 +112,7 @@ void TrainingLoop::next_file() {
   run_.records.notify(&RunRecord::progressive, iteration, file, *result);
   run_.progress.line(
       fmt::format("iter {}  {} before training: {}", iteration, file, evaluation_text(*result)));
-  trainer_.files().open(file);
+  result->samples > 0 ? trainer_.files().open(file) : run_.followed->pass_over(file);
   meter_.resume(now());
 }
 

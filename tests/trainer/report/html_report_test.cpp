@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
@@ -74,7 +75,8 @@ TEST_CASE("the page has the metrics file's numbers") {
                                                  .samples_per_s = 45,
                                                  .reason = EndReason::kMaxIter});
   const json numbers = run.content()["numbers"];
-  json wanted = {{"train", json::array()}, {"eval", json::array()}, {"test", json::array()}};
+  json wanted;
+  for (const char* event : {"train", "eval", "test", "progressive"}) wanted[event] = json::array();
   for (json e : test::events_in(run.metrics)) {
     const auto event = e["event"].get<std::string>();
     e.erase("event");
@@ -106,6 +108,32 @@ TEST_CASE("there is a chart for each metric that evaluations had") {
   of_values.eval(10, EvalResult{.auc = {}, .loss = 0.5, .more = {{"RMSE", 0.7}}});
   of_values.ended(EndEvent{.iter = 10});
   titles_begin({"Loss", "RMSE", "Throughput, samples/s"});
+}
+
+TEST_CASE("there is a chart over the files of a folder that is followed") {
+  RecordedRun run;
+  CHECK(run.content()["body"][4] == "");
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const auto scores = [&](int64_t iter, const char* file, const EvalResult& result) {
+    run.records.notify(&RunRecord::progressive, iter, std::string(file), result);
+  };
+  scores(30, "a", EvalResult{.auc = 0.5, .loss = 0.7, .samples = 9, .more = {{"GAUC", 0.6}}});
+  scores(40, "b", EvalResult{.auc = {}, .loss = none, .more = {{"GAUC", {}}}});
+  scores(40, "c", EvalResult{.auc = 0.75, .loss = 0.6, .samples = 8, .more = {{"GAUC", {}}}});
+  run.records.notify(&RunRecord::ended, EndEvent{.iter = 50});
+  const json charts = run.content()["body"][4];
+  REQUIRE(charts.size() == 4);
+  const auto points = [&](size_t i) { return charts[i][1]["lines"][0]["points"]; };
+  CHECK(charts[1][1]["title"] == "auc of each file before it was trained on");
+  CHECK(points(1) == json{{1, 0.5, "a"}, {3, 0.75, "c"}});
+  CHECK(points(2) == json{{1, 0.7, "a"}, {3, 0.6, "c"}});
+  CHECK(points(3) == json::array({{1, 0.6, "a"}}));
+  check_contains(run.body(), {R"(["0.75000","AUC of c before training"])",
+                              R"(["40, before b","does not exist","does not exist")"});
+  const json numbers = run.content()["numbers"]["progressive"];
+  CHECK(numbers[1]["file"] == "b");
+  CHECK(numbers[1]["auc"].is_null());
+  CHECK(numbers[2]["auc"] == 0.75);
 }
 
 TEST_CASE("a rising evaluation loss is marked, with where it was lowest") {
