@@ -52,6 +52,19 @@ TEST_CASE("the published cliff of GPUs without NVLink is met within a factor of 
   test::check_contains(cliffs[0], {"PCIe", "48"});
 }
 
+// The file of docs/benchmark_runs.md, which says what this agreement is worth.
+TEST_CASE("the published rate of dlrmv4 on eight MI350X is met within 30 %") {
+  test::TemporaryDirectory dir;
+  const std::string page = test::read_text(HLITE_SOURCE_DIR "/docs/benchmark_runs.md");
+  const size_t begin = page.find("{\"name\": \"MI350X\"");
+  REQUIRE(begin != std::string::npos);
+  test::write_text(dir / "mi350x.json", page.substr(begin, page.find("```", begin) - begin));
+  const auto e = estimate(HLITE_CONFIGS "/mlperf_dlrmv4.json", "1x8 " + dir / "mi350x.json");
+  CHECK(e.batch == 8192);
+  CHECK(e.samples_per_s() == Approx(14200).epsilon(0.3));
+  CHECK(e.bound() == Bound::kProducts);
+}
+
 TEST_CASE("the parts of the critical path are the iteration, and steps end within it") {
   for (const char* system : {"1x1 h200", "1x8 dgx_a100", "1x8 h200", "1x8 a100_pcie"}) {
     INFO(system);
