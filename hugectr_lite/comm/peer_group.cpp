@@ -133,8 +133,7 @@ kernels::Peers PeerGroup::peers(const std::vector<const void*>& at) const {
 void PeerGroup::rendezvous(const Exec& exec) {
   if (size_ == 1) return;
   if (!kernels::stream_captures(exec)) return rendezvous_by_events(exec);
-  kernels::peer_signal(exec, words_);
-  kernels::peer_wait(exec, words_, world_->stop.get());
+  kernels::peer_meet(exec, words_, world_->stop.get());
 }
 
 void PeerGroup::rendezvous_by_events(const Exec& exec) {

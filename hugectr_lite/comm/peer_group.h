@@ -1,7 +1,7 @@
 // The part of a communicator of GPUs that shares a process: ranks that read and write each other's
 // memory, and meet. A meeting is made of events, which the device's own scheduler knows of, so that
 // any number of ranks may share a GPU; in a capture, where no event of another one may be waited
-// for, of a signal and a kernel that waits. Private to this folder.
+// for, of a kernel that signals and waits. Private to this folder.
 #pragma once
 
 #include <array>

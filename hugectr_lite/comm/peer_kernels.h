@@ -18,9 +18,9 @@ struct Peers {
   std::byte* at[kMaxPeers] = {};
 };
 
-// The signal counters of ranks, [kMaxPeers + 1] uint32 of each rank, zero at first: word q is rank
-// q's, the last one counts the signals that this rank has sent. As the count lies in device memory,
-// a captured signal sends a new value at each launch.
+// The signal counters of ranks, [kMaxPeers + 1] uint32 of each rank, zero at first: word q is the
+// last signal of rank q, the last one counts this rank's meetings. As the count lies in device
+// memory, a captured meeting signals a new value at each launch.
 inline constexpr size_t kPeerWords = kMaxPeers + 1;
 
 // Lets the current device reach memory of `device`. Throws where the hardware cannot.
@@ -36,11 +36,10 @@ inline const Kernel<bool()> stream_captures{"stream_captures"};
 // device.
 inline const Kernel<bool()> stream_is_idle{"stream_is_idle"};
 
-// Signals to all ranks that the earlier work of this stream is done.
-inline const Kernel<void(Peers /*words*/)> peer_signal{"peer_signal"};
-// Holds the stream back until all ranks have signalled as often as this one, or *stop is not 0. The
-// only kernel that waits; it occupies one block.
-inline const Kernel<void(Peers /*words*/, const uint32_t* /*stop*/)> peer_wait{"peer_wait"};
+// Signals to all ranks that the earlier work of this stream is done, and then holds the stream back
+// until all have signalled as often as this one, or *stop is not 0. The only kernel that waits; it
+// occupies one block.
+inline const Kernel<void(Peers /*words*/, const uint32_t* /*stop*/)> peer_meet{"peer_meet"};
 
 // Progress that a run on a GPU reports to its host.
 struct Notice {

@@ -1,9 +1,9 @@
 // Direct loads and stores between GPUs of one process.
 //
-// Order between GPUs: a signal is a release store at system scope after all earlier work of its
-// stream, a wait an acquire load at system scope (PTX memory model); everything else is plain. Each
-// pair of ranks has a word of its own, since neighbouring bytes of one word would be written at the
-// same time.
+// Order between GPUs: in a meeting a signal is a release store at system scope after all earlier
+// work of its stream, a wait an acquire load at system scope (PTX memory model); everything else is
+// plain. Each pair of ranks has a word of its own, since neighbouring bytes of one word would be
+// written at the same time.
 #include <cuda/atomic>
 
 #include "hugectr_lite/comm/peer_kernels.h"
@@ -37,31 +37,32 @@ __device__ inline uint32_t* words_of(const Peers& peers, int rank) {
 __device__ inline int64_t grid_thread() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t grid_threads() { return int64_t{gridDim.x} * blockDim.x; }
 
-__global__ void __launch_bounds__(kMaxPeers) signal_kernel(Peers words) {
-  uint32_t* const signals = words_of(words, words.rank) + kMaxPeers;
-  const uint32_t now = *signals + 1;
-  __syncthreads();
-  if (threadIdx.x == 0) *signals = now;
-  __threadfence_system();
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer < words.count)
-    Word(words_of(words, peer)[words.rank]).store(now, ::cuda::std::memory_order_release);
-}
-
-// Counts may wrap around: only differences count.
-__global__ void __launch_bounds__(kMaxPeers) wait_kernel(Peers words, const uint32_t* stop) {
-  uint32_t* const mine = words_of(words, words.rank);
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer >= words.count) return;
-  const uint32_t signals = mine[kMaxPeers];
+// Returns when the peer has come to meeting `meeting`, or the host ends all waits. Counts may wrap
+// around: only differences count.
+__device__ inline void await(uint32_t& signal, uint32_t meeting, const uint32_t* stop) {
   for (unsigned look = 0;; ++look) {
-    const uint32_t seen = Word(mine[peer]).load(::cuda::std::memory_order_acquire);
-    if (static_cast<int32_t>(seen - signals) >= 0) return;
+    const uint32_t seen = Word(signal).load(::cuda::std::memory_order_acquire);
+    if (static_cast<int32_t>(seen - meeting) >= 0) return;
     if (look % kHostCheckInterval == 0 &&
         Word(*const_cast<uint32_t*>(stop)).load(::cuda::std::memory_order_relaxed) != 0)
       return;
     __nanosleep(100);
   }
+}
+
+// All of a rank's signals precede its waits. It counts the meeting when it is over: begun again, it
+// would signal the same.
+__global__ void __launch_bounds__(kMaxPeers) meet_kernel(Peers words, const uint32_t* stop) {
+  uint32_t* const mine = words_of(words, words.rank);
+  const uint32_t meeting = mine[kMaxPeers] + 1;
+  const int peer = static_cast<int>(threadIdx.x);
+  __threadfence_system();
+  if (peer < words.count)
+    Word(words_of(words, peer)[words.rank]).store(meeting, ::cuda::std::memory_order_release);
+  __syncthreads();
+  if (peer < words.count) await(mine[peer], meeting, stop);
+  __syncthreads();
+  if (peer == 0) mine[kMaxPeers] = meeting;
 }
 
 __global__ void notify_kernel(uint64_t* runs, const int32_t* capacity_exceeded,
@@ -218,12 +219,8 @@ bool stream_is_idle(cudaStream_t stream) {
   return true;
 }
 
-void peer_signal(cudaStream_t stream, Peers words) {
-  launch({.name = "peer_signal", .block = dim3(kMaxPeers), .stream = stream}, signal_kernel, words);
-}
-
-void peer_wait(cudaStream_t stream, Peers words, const uint32_t* stop) {
-  launch({.name = "peer_wait", .block = dim3(kMaxPeers), .stream = stream}, wait_kernel, words,
+void peer_meet(cudaStream_t stream, Peers words, const uint32_t* stop) {
+  launch({.name = "peer_meet", .block = dim3(kMaxPeers), .stream = stream}, meet_kernel, words,
          stop);
 }
 
@@ -263,8 +260,7 @@ HLITE_KERNELS(peers) {
   list.add<peer_link>(kernels::peer_link);
   list.add<stream_captures>(kernels::stream_captures);
   list.add<stream_is_idle>(kernels::stream_is_idle);
-  list.add<peer_signal>(kernels::peer_signal);
-  list.add<peer_wait>(kernels::peer_wait);
+  list.add<peer_meet>(kernels::peer_meet);
   list.add<notify_host>(kernels::notify_host);
   list.add<peer_sum>(kernels::peer_sum);
   list.add<peer_copy>(kernels::peer_copy);

@@ -152,7 +152,7 @@ TEST_CASE("after a rendezvous all ranks' earlier work is done, in every order, i
 }
 
 // Two ranks of one device, by hand: groups that share one do not capture, and so do without.
-TEST_CASE("a wait ends with the peer's signal, or when the host says so", "[gpu]") {
+TEST_CASE("a meeting ends when the peer has come, or when the host says so", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const cuda::Backend& table = *backend.table;
@@ -169,18 +169,15 @@ TEST_CASE("a wait ends with the peer's signal, or when the host says so", "[gpu]
       for (int q = 0; q < 2; ++q) p.at[q] = reinterpret_cast<std::byte*>(words[q].data());
       return p;
     };
-    kernels::peer_signal(on(0), peers(0));
-    kernels::peer_wait(on(0), peers(0), stop.get());
+    kernels::peer_meet(on(0), peers(0), stop.get());
     CHECK_FALSE(kernels::stream_is_idle(on(0)));
-    kernels::peer_signal(on(1), peers(1));
-    kernels::peer_wait(on(1), peers(1), stop.get());
+    kernels::peer_meet(on(1), peers(1), stop.get());
     for (const TestStream& stream : streams) table.stream_synchronize(stream.get());
     for (int rank = 0; rank < 2; ++rank) {
       const auto got = words[rank].to_host(streams[rank].get());
       CHECK((got[0] == 1 && got[1] == 1 && got[kernels::kMaxPeers] == 1));
     }
-    kernels::peer_signal(on(0), peers(0));
-    kernels::peer_wait(on(0), peers(0), stop.get());  // for what never comes
+    kernels::peer_meet(on(0), peers(0), stop.get());  // one that never comes
     CHECK_FALSE(kernels::stream_is_idle(on(0)));
     std::atomic_ref(*stop.get()).store(1);
     table.stream_synchronize(streams[0].get());

@@ -13,6 +13,7 @@
 #include "tests/support/cuda_emulation/cuda_runtime_api.h"
 #include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
+#include "tests/support/cuda_emulation/signals.h"
 
 // For each stream of a capture, its last piece of work.
 using Clock = std::map<const void*, int>;
@@ -150,6 +151,11 @@ void submit(cudaStream_t stream, std::function<void()> work, const char* name) {
   if (strikes(Planted::What::kLeftOut, device, name)) return;
   if (strikes(Planted::What::kFailsRunning, device, name))
     work = [device] { break_device(device); };
+  if (strikes(Planted::What::kLeftOut, device, (std::string(name) + "/waits").c_str()))
+    work = [whole = std::move(work)] {
+      const LackingWaits lacking;
+      whole();
+    };
   Piece piece{std::move(work), name, device_of(stream)};
   if (!capture || !capture->clocks.contains(stream))
     return StreamQueues::put(queue_of(stream), std::move(piece));

@@ -45,7 +45,9 @@ struct ReportAtExit {
 };
 const ReportAtExit report_at_exit;
 
-bool is_wait(std::string_view name) { return name == "wait" || name == "host wait"; }
+bool is_a_work(std::string_view name) {
+  return name != "wait" && name != "host wait" && name.find('/') == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -79,7 +81,7 @@ bool strikes(Planted::What what, int device, const char* name) {
   if (!any) return false;
   const std::lock_guard lock(mutex);
   if (now.what != what || now.device != device ||
-      (now.name.empty() ? is_wait(name) : now.name != name))
+      (now.name.empty() ? !is_a_work(name) : now.name != name))
     return false;
   ++count;
   return count == now.nth ||

@@ -25,8 +25,8 @@
 
 namespace hlite::emulation {
 
-// Thrown by work that cannot go on before other work has run: nothing has happened, it will be
-// called again.
+// Thrown by work that cannot go on before other work has run: nothing has happened, but for signals
+// (signals.h), and it will be called again.
 struct NotYet {
   std::string waits_for;
   bool elsewhere = false;  // another process may be what it waits for

@@ -6,6 +6,7 @@
 
 #include "tests/support/cuda_emulation/device_ranges.h"
 #include "tests/support/cuda_emulation/planted.h"
+#include "tests/support/cuda_emulation/signals.h"
 #include "tests/support/cuda_emulation/stream_state.h"
 
 namespace hlite::emulation {
@@ -103,6 +104,7 @@ void StreamQueues::run(const Choice& choice) {
   try {
     if (!broken(piece.device)) run_on_device(piece.device, piece.name, piece.run);
   } catch (const NotYet& not_yet) {
+    if (take_signal()) note_change();
     ready.asked = world;
     ready.waits_for = not_yet.waits_for;
     ready.elsewhere = not_yet.elsewhere;

@@ -152,13 +152,13 @@ TEST_CASE("a graph that is launched before its batch is there, or a batch too ea
 // before all have read what lay there: a rendezvous before it, but for keys, rows and row
 // gradients, of which exchanges before say so. So they would of the sum of copies' gradients, too,
 // where that is one of its own, in 32 bits; it meets all the same.
-TEST_CASE("a signal or a wait between several GPUs that one of them leaves out shows",
+TEST_CASE("a meeting or a wait between several GPUs that one of them leaves out shows",
           "[no-tsan]") {
   const PlantedRuns runs = runs_with("true");
-  CHECK(unseen(runs, {"peer_signal", 3, false, 2}, [](int, const std::string&) { return false; }) ==
+  CHECK(unseen(runs, {"peer_meet", 3, false, 2}, [](int, const std::string&) { return false; }) ==
         kNone);
   const auto of_earlier = [](int meeting, const std::string&) { return meeting == 6; };
-  CHECK(unseen(runs, {"peer_wait"}, of_earlier) == kNone);
+  CHECK(unseen(runs, {"peer_meet/waits"}, of_earlier) == kNone);
 }
 
 TEST_CASE("an event that a GPU without graphs does not wait for shows") {

@@ -144,17 +144,17 @@ TEST_CASE("an iteration on several GPUs copies nothing but its batch") {
   CHECK(runs.window({gpu("[[0,1]]"), kGraphs}, 1, What::kFails, "copy", 3).in == labels_dense_keys);
 }
 
-// The last signal of the last iteration is left out of the graph. Only the host waits for it, when
+// The last meeting of an iteration is left out of a rank's graph. Only the host waits for it, when
 // it reads the loss.
 TEST_CASE("reading the loss of a run that never ends fails after HLITE_COMM_TIMEOUT") {
   const GpuRuns runs(2);
   const Words changes = {gpu("[[0,1]]"), "solver.max_iter=3", kGraphs};
-  const auto signals = runs.window(changes, 1, What::kLeftOut, "peer_signal", 3);
+  const auto meetings = runs.window(changes, 1, What::kLeftOut, "peer_meet", 3);
   setenv("HLITE_COMM_TIMEOUT", "1", 1);
   plant({.what = What::kLeftOut,
          .device = 1,
-         .name = "peer_signal",
-         .nth = signals.before + signals.in});
+         .name = "peer_meet",
+         .nth = meetings.before + meetings.in});
   const GpuRun run = runs.train(changes, false);
   plant({});
   unsetenv("HLITE_COMM_TIMEOUT");
