@@ -32,8 +32,8 @@ struct HashedCounts {
 
 // A hash table with linear probing in device memory, and the order of its rows.
 struct HashedTable {
-  unsigned long long* keys = nullptr;        // [2^(64 - shift)] table_key(), or all ones: empty
-  uint32_t* rows = nullptr;                  // [same] kUnseen: a key without a row, of a full table
+  unsigned long long* keys = nullptr;  // [2^(64 - shift)] table_key(), or all ones: empty
+  uint32_t* rows = nullptr;  // [same] kUnseen: a key without a row, of a full table; kNoRow: no key
   unsigned long long* key_of_row = nullptr;  // [capacity]
   HashedCounts* counts = nullptr;
   int shift = 0;
@@ -46,16 +46,10 @@ struct HashedTable {
 // key. Or of a list of keys of any tables, in the one column of one slot.
 struct HashedArgs {
   HashedTable table = {};
-  SlotsRef slots = {};               // SlotLayout::pooled()
-  Matrix<const uint32_t> keys = {};  // [B,columns]
-  Matrix<uint32_t> rows = {};        // [B,columns]
-  // The table of each key of a list, and the number of tables.
-  const uint32_t* requested_tables = nullptr;
-  int32_t all_tables = 0;
-
-  [[nodiscard]] HLITE_HD int32_t table_count() const {
-    return requested_tables ? all_tables : slots.table_count;
-  }
+  SlotsRef slots = {};                         // SlotLayout::pooled()
+  Matrix<const uint32_t> keys = {};            // [B,columns]
+  Matrix<uint32_t> rows = {};                  // [B,columns]
+  const uint32_t* requested_tables = nullptr;  // of each key of a list
 };
 
 // Counts of keys that have no row yet, in device memory: a hash table with linear probing.
@@ -104,15 +98,11 @@ struct HashedInsertArgs {
   // Set if the tables keep uses: one for each own row, and the number of finished iterations.
   RowUse* uses = nullptr;
   const int64_t* step = nullptr;
-  std::byte* workspace = nullptr;
-  size_t workspace_bytes = 0;
-  int32_t* capacity_exceeded = nullptr;  // set to 1 if the table is full, unless null
+  unsigned long long* workspace = nullptr;  // [2 * lookups]
+  int32_t* capacity_exceeded = nullptr;     // set to 1 if the table is full, unless null
 };
 
 namespace kernels {
-// Bytes for batches of up to `lookups` keys in `tables` tables.
-inline const Kernel<size_t(int64_t /*lookups*/, int32_t /*tables*/)> hashed_workspace{
-    "hashed_workspace"};
 inline const Kernel<void(const HashedInsertArgs&)> hashed_insert{"hashed_insert"};
 // Takes no rows: keys that have none get kUnseen.
 inline const Kernel<void(const HashedArgs&)> hashed_find{"hashed_find"};

@@ -58,12 +58,9 @@ int64_t HashedIndex::bytes() const {
   return static_cast<int64_t>(bytes) + list_workspace(max_lookups_) + counted;
 }
 
-// Claims and the sorts' own memory; an estimate where no plug-in can say.
+// The new keys, which are sorted to and fro.
 int64_t HashedIndex::list_workspace(int64_t keys) const {
-  if (!exec_.on_gpu()) return 0;
-  if (!kernels::hashed_workspace.is_in(*exec_.cuda)) return keys * 16;
-  const auto tables = static_cast<int32_t>(spec_.layout.tables());
-  return static_cast<int64_t>(kernels::hashed_workspace(exec_, keys, tables));
+  return exec_.on_gpu() ? 2 * keys * static_cast<int64_t>(sizeof(uint64_t)) : 0;
 }
 
 void HashedIndex::allocate() {
@@ -184,8 +181,7 @@ void HashedIndex::find_rows(const Exec& exec, const SlotsRef& slots, Matrix<cons
   const HashedArgs batch{table_, slots, keys, rows};
   if (!training) return kernels::hashed_find(exec, batch);
   HashedInsertArgs args = insert_args(batch, step);
-  args.workspace = workspace_.data();
-  args.workspace_bytes = workspace_.size();
+  args.workspace = reinterpret_cast<unsigned long long*>(workspace_.data());
   kernels::hashed_insert(exec, args);
 }
 
@@ -253,8 +249,7 @@ void HashedIndex::insert_requested(const Exec& exec, HashedArgs list,
     return insert_list_on_cpu(exec, list, capacity_exceeded, step ? iteration_after(step) : 0);
   list.table = table_;
   HashedInsertArgs args = insert_args(list, step);
-  args.workspace = workspace.data();
-  args.workspace_bytes = workspace.size();
+  args.workspace = reinterpret_cast<unsigned long long*>(workspace.data());
   args.capacity_exceeded = capacity_exceeded;
   kernels::hashed_insert(exec, args);
 }

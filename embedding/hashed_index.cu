@@ -1,23 +1,19 @@
 // Kernels of hashed tables.
 //
-// Insertion: every lookup searches for its key, and a thread that finds an empty place claims it
-// (an atomic compare and swap), so that one thread lists each new key. The list, in the order in
-// which threads came, is sorted by table and key, and its keys get the next rows in that order:
-// rows do not depend on threads. Where in the table a key lies does, and shows nowhere. The sorts
-// are of as many entries as the batch has lookups, since the host does not know how many keys are
-// new: at the MLPerf DLRM shape (1.70 M lookups) 8 passes of 16 bytes an entry, 0.22 GB, in the L2
-// cache.
+// Insertion: every lookup searches for its key, and takes its row if it has one. A thread that finds
+// an empty place claims it (an atomic compare and swap), so that one thread lists each new key. The
+// list, in the order in which threads came, is sorted by table and key, and its keys get the next
+// rows in that order: rows do not depend on threads. Where in the table a key lies does, and shows
+// nowhere. The host does not know how many keys are new, but the kernels that sort them do: they
+// end at once where there are none, as in most iterations.
 #include "embedding/hashed_args.h"
 
-#include <algorithm>
-#include <bit>
 #include <string>
+#include <utility>
 
-#include "embedding/cutter.h"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
 #include "embedding/piece_moves.cuh"
-#include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"
 
@@ -26,28 +22,11 @@ namespace {
 
 constexpr unsigned long long kEmpty = ~0ull;
 
-// New keys and their tables, twice: sorts go to and fro.
-struct Claims {
-  uint32_t* keys[2] = {};
-  uint32_t* tables[2] = {};
-  size_t bytes = 0;
-};
-
-Claims cut_claims(int64_t lookups, std::byte* memory) {
-  Claims claims;
-  Cutter cutter(memory);
-  for (int i = 0; i < 2; ++i) {
-    claims.keys[i] = cutter.cut<uint32_t>(lookups);
-    claims.tables[i] = cutter.cut<uint32_t>(lookups);
-  }
-  claims.bytes = cutter.bytes();
-  return claims;
-}
-
-// Bits that hold the number of a table, or `tables` itself.
-int table_bits(int64_t tables) {
-  return static_cast<int>(std::bit_width(static_cast<uint64_t>(tables)));
-}
+// Of kernels whose amount of work the host does not know: usually few rows are new.
+constexpr int64_t kBlocks = 1024;
+// New keys that a block sorts, in shared memory; sorted lists that a pass then merges into one.
+constexpr int64_t kPieceKeys = 4096, kMergedRuns = 16;
+constexpr int kSortThreads = 512;
 
 // Other threads may write the key meanwhile, so every load goes past the first-level cache.
 template <typename Table>
@@ -98,12 +77,10 @@ __device__ inline uint32_t count_key(const KeyCounts& counts, unsigned long long
   return touch(counts.uses[at], iteration);
 }
 
-// Returns true if the rules let this thread give a row to a key of the batch that may be new.
+// Returns true if the rules let this thread give a row to a key of the batch that had none.
 __device__ inline bool admits(const HashedInsertArgs& args, unsigned long long key) {
   const HashedTable& table = args.batch.table;
   const AdmissionArgs& by = args.admission;
-  const uint64_t at = probe(table, key);
-  if (at <= table.mask() && key_at(table, at) == key) return false;
   const uint32_t iteration = iteration_after(args.step);
   const bool full = by.may_be_full && table.counts->size == table.capacity;
   if (by.type == AdmissionType::kCount)
@@ -127,43 +104,99 @@ __device__ inline TablePlace table_place(const HashedArgs& args, uint32_t i) {
   return {static_cast<uint32_t>(args.slots.table_of[place.slot]), place.index};
 }
 
+// Also finds the rows of the keys that have one. The others read kNoRow until rows_kernel().
 __global__ void __launch_bounds__(kItemThreads)
-    claim_kernel(HashedInsertArgs insert, uint32_t lookups, uint32_t* new_keys,
-                 uint32_t* new_tables) {
+    claim_kernel(HashedInsertArgs insert, uint32_t lookups, unsigned long long* new_keys) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
   const HashedArgs& args = insert.batch;
   const TablePlace place = table_place(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
-  if (key == kNoKey) return;
   const unsigned long long both = table_key(place.table, key);
+  const uint64_t at = key == kNoKey ? kEmpty : probe(args.table, both);
+  const bool there = at <= args.table.mask() && key_at(args.table, at) == both;
+  args.rows.data()[place.index] = there ? args.table.rows[at] : kNoRow;
+  if (there || key == kNoKey) return;
   if (insert.admission.refuses && !admits(insert, both)) return;
-  if (!claim(args.table, both)) return;
-  const uint32_t n = atomicAdd(&args.table.counts->claimed, 1u);
-  new_keys[n] = key;
-  new_tables[n] = place.table;
+  if (claim(args.table, both)) new_keys[atomicAdd(&args.table.counts->claimed, 1u)] = both;
 }
 
-// Thread i gives the i-th new key its row.
+// A block sorts a piece of the new keys (a bitonic sort).
+__global__ void __launch_bounds__(kSortThreads)
+    sort_pieces_kernel(const HashedCounts* counts, unsigned long long* keys) {
+  __shared__ unsigned long long piece[kPieceKeys];
+  const int64_t n = counts->claimed;
+  for (int64_t first = blockIdx.x * kPieceKeys; first < n; first += gridDim.x * kPieceKeys) {
+    const auto count = static_cast<uint32_t>(n - first < kPieceKeys ? n - first : kPieceKeys);
+    uint32_t sorted = 2;
+    while (sorted < count) sorted *= 2;
+    for (uint32_t i = threadIdx.x; i < sorted; i += kSortThreads)
+      piece[i] = i < count ? keys[first + i] : kEmpty;
+    __syncthreads();
+    for (uint32_t size = 2; size <= sorted; size *= 2)
+      for (uint32_t step = size / 2; step > 0; step /= 2) {
+        for (uint32_t pair = threadIdx.x; pair < sorted / 2; pair += kSortThreads) {
+          const uint32_t low = 2 * pair - (pair & (step - 1)), high = low + step;
+          const unsigned long long a = piece[low], b = piece[high];
+          if ((a > b) != ((low & size) == 0)) continue;
+          piece[low] = b;
+          piece[high] = a;
+        }
+        __syncthreads();
+      }
+    for (uint32_t i = threadIdx.x; i < count; i += kSortThreads) keys[first + i] = piece[i];
+    __syncthreads();
+  }
+}
+
+// Merges kMergedRuns sorted runs of `run` new keys at a time. As many keys come before one as
+// there are smaller ones in each run.
 __global__ void __launch_bounds__(kItemThreads)
-    number_kernel(HashedInsertArgs args, const uint32_t* new_keys, const uint32_t* new_tables) {
+    merge_runs_kernel(const HashedCounts* counts, const unsigned long long* from,
+                      unsigned long long* to, int64_t run) {
+  const int64_t n = counts->claimed;
+  for (int64_t i = global_thread(); i < n; i += grid_threads()) {
+    const unsigned long long key = from[i];
+    const int64_t first = i / (run * kMergedRuns) * (run * kMergedRuns),
+                  end = first + run * kMergedRuns < n ? first + run * kMergedRuns : n;
+    int64_t place = first;
+    for (int64_t begin = first; begin < end; begin += run) {
+      int64_t low = begin, high = begin + run < end ? begin + run : end;
+      if (low <= i && i < high) low = high = i;
+      while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (from[middle] < key)
+          low = middle + 1;
+        else
+          high = middle;
+      }
+      place += low - begin;
+    }
+    to[place] = key;
+  }
+}
+
+// Gives the i-th new key its row.
+__global__ void __launch_bounds__(kItemThreads)
+    number_kernel(HashedInsertArgs args, const unsigned long long* new_keys) {
   const HashedTable& table = args.batch.table;
   const AdmissionArgs& by = args.admission;
   const bool counted = by.type == AdmissionType::kCount;
-  const int64_t i = global_thread();
-  if (i >= table.counts->claimed) return;
-  const unsigned long long key = table_key(new_tables[i], new_keys[i]);
-  const int64_t row = int64_t{table.counts->size} + i;
-  const bool fits = row < table.capacity;
-  const uint64_t at = probe(table, key);
-  table.rows[at] = fits ? static_cast<uint32_t>(row) : kUnseen;
-  if (fits) table.key_of_row[row] = key;
-  // Counted for this batch when its rows are looked up.
-  if (fits && args.uses) args.uses[row] = {counted ? by.threshold - 1 : 0, 0};
-  if (fits && counted) atomicAdd(&by.counts.state->size, ~0u);
-  if (row == table.capacity && table.counts->full == 0 && !by.may_be_full) {
-    table.counts->full = 1;
-    table.counts->full_key = key;
+  const int64_t n = table.counts->claimed;
+  for (int64_t i = global_thread(); i < n; i += grid_threads()) {
+    const unsigned long long key = new_keys[i];
+    const int64_t row = int64_t{table.counts->size} + i;
+    const bool fits = row < table.capacity;
+    const uint64_t at = probe(table, key);
+    table.rows[at] = fits ? static_cast<uint32_t>(row) : kUnseen;
+    if (fits) table.key_of_row[row] = key;
+    // Counted for this batch when its rows are looked up.
+    if (fits && args.uses) args.uses[row] = {counted ? by.threshold - 1 : 0, 0};
+    if (fits && counted) atomicAdd(&by.counts.state->size, ~0u);
+    if (row == table.capacity && table.counts->full == 0 && !by.may_be_full) {
+      table.counts->full = 1;
+      table.counts->full_key = key;
+    }
   }
 }
 
@@ -185,15 +218,20 @@ __global__ void open_counts_kernel(KeyCounts counts, const int64_t* step) {
   counts.state->open = counts.state->size < counts.capacity ? 1 : 0;
 }
 
-// Counts, with `uses`, the uses of rows and the keys that have none.
+// Those of all keys, or, after claim_kernel(), of those that had none. Counts, with `uses`, the uses
+// of rows and the keys that have none.
 __global__ void __launch_bounds__(kItemThreads)
-    rows_kernel(HashedArgs args, uint32_t lookups, RowUse* uses, const int64_t* step) {
+    rows_kernel(HashedArgs args, uint32_t lookups, bool claimed, RowUse* uses,
+                const int64_t* step) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
   const TablePlace place = table_place(args, static_cast<uint32_t>(i));
-  const uint32_t key = args.keys.data()[place.index];
-  const uint32_t row = key == kNoKey ? kNoKey : find(args.table, table_key(place.table, key));
-  args.rows.data()[place.index] = row;
+  uint32_t row = claimed ? args.rows.data()[place.index] : kNoRow;
+  if (row == kNoRow) {
+    const uint32_t key = args.keys.data()[place.index];
+    row = key == kNoKey ? kNoRow : find(args.table, table_key(place.table, key));
+    args.rows.data()[place.index] = row;
+  }
   if (!uses) return;
   if (row < kUnseen) touch(uses[row], iteration_after(step));
   if (row == kUnseen) atomicAdd(&args.table.counts->refused, 1ull);
@@ -296,7 +334,6 @@ uint32_t lookups_of(const HashedArgs& args) {
 
 void fill_initial_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
                          const InitialValues& values, int64_t first, int64_t end, bool came_last) {
-  constexpr int64_t kBlocks = 1024;  // usually few rows are new
   const int64_t most = came_last ? rows.w.size() : (end - first) * rows.w.dim(1);
   with_device_type(rows.w.type(), [&]<typename W>() {
     launch(item_shape("hashed_initial_values", most, stream, kBlocks), initial_values_kernel<W>,
@@ -306,48 +343,35 @@ void fill_initial_values(cudaStream_t stream, const HashedTable& table, const Up
 
 }  // namespace
 
-size_t hashed_workspace(int64_t lookups, int32_t tables) {
-  const auto n = static_cast<uint32_t>(lookups);
-  const size_t bytes = cut_claims(lookups, nullptr).bytes;
-  if (n == 0) return bytes;
-  return bytes + std::max(hlite::gpu::sort_pairs_bytes<uint32_t>(n, 32),
-                          hlite::gpu::sort_pairs_bytes<uint32_t>(n, table_bits(tables)));
-}
-
 void hashed_find(cudaStream_t stream, const HashedArgs& args) {
   const uint32_t n = lookups_of(args);
-  launch(item_shape("hashed_rows", n, stream), rows_kernel, args, n, static_cast<RowUse*>(nullptr),
-         static_cast<const int64_t*>(nullptr));
+  launch(item_shape("hashed_rows", n, stream), rows_kernel, args, n, false,
+         static_cast<RowUse*>(nullptr), static_cast<const int64_t*>(nullptr));
 }
 
 void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   const HashedArgs& batch = args.batch;
   const uint32_t n = lookups_of(batch);
   if (n == 0) return;
-  const Claims claims = cut_claims(n, args.workspace);
-  // Entries that no key claims sort after those of all tables.
-  HLITE_CUDA(cudaMemsetAsync(claims.keys[0], 0xff, n * sizeof(uint32_t), stream));
-  HLITE_CUDA(cudaMemsetAsync(claims.tables[0], 0xff, n * sizeof(uint32_t), stream));
+  unsigned long long *keys = args.workspace, *merged = keys + n;
+  HashedCounts* const counts = batch.table.counts;
   if (args.admission.type == AdmissionType::kCount)
     launch({.name = "open_counts", .stream = stream}, open_counts_kernel, args.admission.counts,
            args.step);
-  launch(item_shape("hashed_claim", n, stream), claim_kernel, args, n, claims.keys[0],
-         claims.tables[0]);
-  const hlite::gpu::Temporary temporary{args.workspace + claims.bytes,
-                                        args.workspace_bytes - claims.bytes};
-  const int by_key = hlite::gpu::sort_pairs<uint32_t>(
-      stream, temporary,
-      {{claims.keys[0], claims.keys[1]}, {claims.tables[0], claims.tables[1]}, n}, 32);
-  uint32_t *keys[2] = {claims.keys[by_key], claims.keys[1 - by_key]},
-           *tables[2] = {claims.tables[by_key], claims.tables[1 - by_key]};
-  const int last = hlite::gpu::sort_pairs<uint32_t>(stream, temporary,
-                                                    {{tables[0], tables[1]}, {keys[0], keys[1]}, n},
-                                                    table_bits(batch.table_count()));
-  launch(item_shape("hashed_number", n, stream), number_kernel, args, keys[last], tables[last]);
+  launch(item_shape("hashed_claim", n, stream), claim_kernel, args, n, keys);
+  launch({.name = "hashed_sort",
+          .grid = grid_for(n, kPieceKeys, kBlocks),
+          .block = kSortThreads,
+          .stream = stream},
+         sort_pieces_kernel, counts, keys);
+  for (int64_t run = kPieceKeys; run < n; run *= kMergedRuns, std::swap(keys, merged))
+    launch(item_shape("hashed_merge", n, stream, kBlocks), merge_runs_kernel, counts, keys, merged,
+           run);
+  launch(item_shape("hashed_number", n, stream, kBlocks), number_kernel, args, keys);
   launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table,
          args.capacity_exceeded);
   fill_initial_values(stream, batch.table, args.own, args.first, 0, 0, true);
-  launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n, args.uses, args.step);
+  launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n, true, args.uses, args.step);
 }
 
 void hashed_assign(cudaStream_t stream, const HashedTable& table, uint32_t count) {
@@ -380,7 +404,6 @@ void pool_unseen(cudaStream_t stream, const HashedArgs& args, const ConstWeightR
 }
 
 HLITE_KERNELS(hashed_index) {
-  list.add<hashed_workspace>(kernels::hashed_workspace);
   list.add<hashed_insert>(kernels::hashed_insert);
   list.add<hashed_find>(kernels::hashed_find);
   list.add<hashed_gather>(kernels::hashed_gather);

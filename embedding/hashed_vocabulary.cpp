@@ -18,6 +18,7 @@ void HashedIndex::place_keys(const std::vector<uint64_t>& keys) {
   const std::vector<unsigned long long> empty(
       static_cast<size_t>(KeyIndex::places(capacity_ + max_keys_)), ~0ull);
   put_bytes(exec_, table_.keys, empty.data(), empty.size() * sizeof(empty[0]));
+  put_bytes(exec_, table_.rows, empty.data(), empty.size() * sizeof(table_.rows[0]));
   const auto n = static_cast<uint32_t>(keys.size());
   if (n == 0) return;
   put_bytes(exec_, table_.key_of_row, keys.data(), keys.size() * sizeof(uint64_t));

@@ -56,8 +56,7 @@ HashedArgs RowExchange::requested_list(Matrix<uint32_t> rows) const {
   return {.slots = requested_slots_->ref(),
           .keys = {growing_.requested_keys, max_requested(), 1},
           .rows = rows,
-          .requested_tables = growing_.requested_tables,
-          .all_tables = static_cast<int32_t>(spec_.layout.tables())};
+          .requested_tables = growing_.requested_tables};
 }
 int64_t RowExchange::insertion_bytes() const {
   return index_ ? index_->list_workspace(max_requested()) : 0;

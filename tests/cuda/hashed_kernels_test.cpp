@@ -179,6 +179,28 @@ TEST_CASE("keys of any tables that come in a list get rows by table and key, or 
   emulation::set_order(emulation::Order::kForward);
 }
 
+TEST_CASE("new keys get rows by table and key however many there are", "[gpu]") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    HashedCase c(device.exec(), {1, 1, 1}, 2, 100000);
+    std::vector<uint64_t> want;
+    uint32_t at = 0;
+    // Sorted by one block, by several, and merged in one pass and in two.
+    for (const uint32_t n : {1u, 2u, 33u, 4096u, 0u, 4097u, 66000u}) {
+      std::vector<std::pair<uint32_t, uint32_t>> list;
+      std::set<uint64_t> keys;
+      for (uint32_t i = 0; i < n; ++i, ++at) {
+        list.emplace_back(at % 3, at * 2654435761u);
+        keys.insert(table_key(list.back().first, list.back().second));
+      }
+      CHECK(c.take_list(list, true).capacity_exceeded == 0);
+      want.insert(want.end(), keys.begin(), keys.end());
+      CHECK((c.index.keys() == want));
+    }
+  }
+}
+
 TEST_CASE(
     "a key in a list that finds its table full sets the device's flag, and has its initial values",
     "[gpu]") {

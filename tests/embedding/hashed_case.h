@@ -100,8 +100,7 @@ class HashedCase {
     const embedding::HashedArgs list{.slots = one.ref(),
                                      .keys = {words(keys_memory), n, 1},
                                      .rows = {words(rows_memory), n, 1},
-                                     .requested_tables = words(slots_memory),
-                                     .all_tables = static_cast<int32_t>(layout().tables())};
+                                     .requested_tables = words(slots_memory)};
     if (training)
       index.insert_requested(exec_, list, {space.data(), space.size()},
                              reinterpret_cast<int32_t*>(flag.data()), step());
