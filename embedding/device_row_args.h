@@ -18,10 +18,13 @@ struct DeviceRowCounts {
   unsigned long long fetched = 0;   // distinct rows that came from the host
   unsigned long long written = 0;   // rows that went there
   uint32_t batch = 0;
-  uint32_t missed = 0;   // distinct rows of this batch without a line
-  uint32_t taken = 0;    // lines that were found for them
-  uint32_t hand = 0;     // the line that the next search begins at
-  uint32_t lacking = 0;  // 1 after a batch with more distinct rows than lines
+  uint32_t missed = 0;     // distinct rows of this batch without a line
+  uint32_t hand = 0;       // the line that the search for their lines begins at
+  uint32_t drawn = 0;      // pieces of its way that blocks have drawn, or one more each at its end
+  uint32_t found = 0;      // lines in them that it may take
+  uint32_t next_hand = 0;  // the line that the next search begins at
+  uint32_t passed_from = 0, passed = 0;  // groups of lines that it left: the first, how many
+  uint32_t lacking = 0;                  // 1 after a batch with more distinct rows than lines
 };
 
 // The lines [lines, widths] in the GPU's memory, rows [host rows, widths] in page-locked host
@@ -33,6 +36,7 @@ struct DeviceRows {
   static constexpr uint32_t kClaim = 0x80000000u, kOutside = 0xffffffffu;
   static constexpr uint32_t kChanged = 1, kBatch = 2;  // bits of a line's use: the batch, changed
   static constexpr int64_t kGroup = 64;
+  static constexpr int64_t kPiece = 4096;  // lines of a step of the search for lines to take
 
   UpdatedRows lines = {}, host = {};
   uint32_t rows = 0;
@@ -41,11 +45,14 @@ struct DeviceRows {
   uint32_t* host_of = nullptr;  // [lines] the host row of that row
   uint32_t* uses = nullptr;     // [lines] batch * kBatch, and kChanged
   uint32_t* passed = nullptr;   // [groups of kGroup lines] batch * kBatch when the hand came by
+  uint32_t* found = nullptr;    // [pieces of the hand's way, search_pieces()] lines to take there
   DeviceRowCounts* counts = nullptr;
 
   [[nodiscard]] HLITE_HD uint32_t line_count() const {
     return static_cast<uint32_t>(lines.w.dim(0));
   }
+  // Of two turns over the lines, in two parts each; at most.
+  [[nodiscard]] static int64_t search_pieces(int64_t lines) { return 2 * (lines / kPiece + 2); }
 };
 
 // The arguments of one admission. It reads the row numbers rows[b, c], first <= c < first + count,

@@ -15,6 +15,7 @@ DeviceRows cut_state(const DeviceRowCacheOptions& options, Cutter& cutter) {
   rows.host_of = options.host_rows > 0 ? cutter.cut<uint32_t>(options.lines) : rows.row_of;
   rows.uses = cutter.cut<uint32_t>(options.lines);
   rows.passed = cutter.cut<uint32_t>((options.lines + DeviceRows::kGroup - 1) / DeviceRows::kGroup);
+  rows.found = cutter.cut<uint32_t>(DeviceRows::search_pieces(options.lines));
   return rows;
 }
 

@@ -2,9 +2,9 @@
 //
 // Admission marks the line of every lookup that hits. If lookups miss a row, the first of them
 // claims it (by an atomic minimum over their numbers), so claims do not depend on the order of
-// threads. A prefix sum over the claims numbers the missing rows. One block moves the CLOCK hand
-// over the lines and finds as many victims. Then each warp writes victims to the host and fetches rows,
-// four at a time. At the MLPerf DLRM shape (1.44 M lookups, 8 % of them missed) 59 MB cross the
+// threads. A prefix sum over the claims numbers the missing rows. Blocks count what the CLOCK hand
+// finds on its way over the lines, until it is enough, and list as many victims. Then each warp
+// writes victims to the host and fetches rows, four at a time. At the MLPerf DLRM shape (1.44 M lookups, 8 % of them missed) 59 MB cross the
 // bus each way.
 #include "embedding/device_row_args.h"
 
@@ -20,6 +20,7 @@ namespace hlite::embedding::gpu {
 namespace {
 
 constexpr int kSearchThreads = 1024;
+constexpr int64_t kSearchBlocks = 128;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int64_t kMaxBlocks = 1024;  // for kernels whose amount of work the host does not know
 
@@ -38,8 +39,10 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 __global__ void begin_kernel(DeviceRows of) {
-  of.counts->batch += DeviceRows::kBatch;
-  of.counts->missed = of.counts->taken = 0;
+  DeviceRowCounts& counts = *of.counts;
+  counts.batch += DeviceRows::kBatch;
+  counts.missed = counts.drawn = counts.found = counts.passed = 0;
+  counts.hand = counts.next_hand;
 }
 
 // All lookups of one line in a batch write the same word, so their order does not matter.
@@ -95,61 +98,134 @@ __global__ void __launch_bounds__(kItemThreads) list_kernel(DeviceRows of, Admit
   if (i == admitted.lookups() - 1) of.counts->missed = n + admitted.claimed[i];
 }
 
-// Counts of set bits, one bit per thread of a block: in threads before this one, and in all.
-struct BlockCount {
+// The hand moves over the lines. It takes those that this batch does not use and that were not used
+// since its last visit; in a second turn it has been everywhere, and takes the others that this
+// batch does not use. Blocks look at kSearchLines of this way at a time, beginning at the group of
+// lines where the hand is.
+struct SearchPiece {
+  uint32_t first, end;  // lines
+  bool again;           // in the second turn
+};
+class SearchWay {
+ public:
+  __device__ explicit SearchWay(const DeviceRows& of)
+      : hand_(of.counts->hand),
+        begin_(hand_ / kGroupLines * kGroupLines),
+        lines_(of.line_count()),
+        until_end_(pieces_of(lines_ - begin_)),
+        turn_(until_end_ + pieces_of(begin_)) {}
+  [[nodiscard]] __device__ uint32_t pieces() const { return 2 * turn_; }
+  [[nodiscard]] __device__ SearchPiece piece(uint32_t i) const {
+    const bool again = i >= turn_;
+    if (again) i -= turn_;
+    const bool wrapped = i >= until_end_;
+    const uint32_t first = wrapped ? (i - until_end_) * kSearchLines : begin_ + i * kSearchLines,
+                   limit = wrapped ? begin_ : lines_;
+    return {first, limit - first < kSearchLines ? limit : first + kSearchLines, again};
+  }
+  // Returns true if the hand takes a line of a piece.
+  [[nodiscard]] __device__ bool takes(const DeviceRows& of, const SearchPiece& piece,
+                                      uint32_t line) const {
+    if (line >= piece.end) return false;
+    const uint32_t use = of.uses[line] & ~DeviceRows::kChanged;
+    if (use == of.counts->batch) return false;
+    const bool behind_hand = line >= begin_ && line < hand_;  // seen in the second turn only
+    return piece.again != (!behind_hand && use <= of.passed[line / kGroupLines]);
+  }
+  // Notes that the search ends behind a line of a piece.
+  __device__ void stop(const DeviceRows& of, const SearchPiece& piece, uint32_t line) const {
+    const bool at_end = line + 1 == lines_;
+    const uint32_t groups = (lines_ + kGroupLines - 1) / kGroupLines, from = begin_ / kGroupLines,
+                   to = at_end ? groups : (line + 1) / kGroupLines;
+    of.counts->passed_from = from;
+    of.counts->passed = piece.again ? groups : line < begin_ ? groups - from + to : to - from;
+    of.counts->next_hand = at_end ? 0 : line + 1;
+  }
+
+ private:
+  static constexpr uint32_t kGroupLines = DeviceRows::kGroup, kSearchLines = DeviceRows::kPiece;
+  [[nodiscard]] static __device__ uint32_t pieces_of(uint32_t lines) {
+    return lines / kSearchLines + (lines % kSearchLines != 0);
+  }
+  const uint32_t hand_, begin_, lines_, until_end_, turn_;
+};
+
+// Sum of a value of each thread of a block, and of those of the threads before this one.
+struct BlockSum {
   uint32_t before, all;
 };
-__device__ inline BlockCount count_block(bool bit, uint32_t* of_warp /*[32], shared*/) {
-  const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp,
-                 votes = __ballot_sync(kAllLanes, bit);
-  __syncthreads();  // the counts of the call before have been read
-  if (lane == 0) of_warp[warp] = static_cast<uint32_t>(__popc(votes));
-  __syncthreads();
-  BlockCount count{static_cast<uint32_t>(__popc(votes & ((1u << lane) - 1))), 0};
-  for (uint32_t w = 0; w < kSearchThreads / kWarp; ++w) {
-    if (w < warp) count.before += of_warp[w];
-    count.all += of_warp[w];
+__device__ inline BlockSum sum_block(uint32_t value, uint32_t* of_warp /*[32], shared*/) {
+  const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  uint32_t sum = value;
+  for (uint32_t step = 1; step < kWarp; step *= 2) {
+    const uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += other;
   }
-  return count;
+  __syncthreads();  // the sums of the call before have been read
+  if (lane == kWarp - 1) of_warp[warp] = sum;
+  __syncthreads();
+  BlockSum of{sum - value, 0};
+  for (uint32_t w = 0; w < kSearchThreads / kWarp; ++w) {
+    if (w < warp) of.before += of_warp[w];
+    of.all += of_warp[w];
+  }
+  return of;
 }
 
-// The hand moves over the lines, 1024 at a time. It skips lines that this batch uses and lines that
-// were used since its last visit, so two turns find every line that can be evicted.
+// Counts what the hand would take, piece by piece, until there is enough. Blocks draw the pieces in
+// order, so those that were counted are the first ones of the way, however many they are.
+__global__ void __launch_bounds__(kSearchThreads) search_kernel(DeviceRows of) {
+  __shared__ uint32_t of_warp[kSearchThreads / kWarp], drawn;
+  DeviceRowCounts& counts = *of.counts;
+  if (counts.missed == 0) return;
+  const SearchWay way(of);
+  for (;;) {
+    __syncthreads();  // `drawn` has been read
+    if (threadIdx.x == 0)
+      drawn = read_now(&counts.found) < counts.missed ? atomicAdd(&counts.drawn, 1u) : way.pieces();
+    __syncthreads();
+    const uint32_t i = drawn;
+    if (i >= way.pieces()) return;
+    const SearchPiece piece = way.piece(i);
+    uint32_t mine = 0;
+    for (uint32_t line = piece.first + threadIdx.x; line < piece.end; line += kSearchThreads)
+      mine += way.takes(of, piece, line) ? 1 : 0;
+    const uint32_t all = sum_block(mine, of_warp).all;
+    if (threadIdx.x != 0) continue;
+    of.found[i] = all;
+    atomicAdd(&counts.found, all);
+  }
+}
+
+// Lists the lines that the hand takes: each block those of an equal share of the counted pieces.
 __global__ void __launch_bounds__(kSearchThreads)
     victims_kernel(DeviceRows of, AdmittedRows admitted) {
-  __shared__ uint32_t of_warp[kSearchThreads / kWarp], new_hand;
-  const uint32_t wanted = of.counts->missed, batch = of.counts->batch, lines = of.line_count();
+  __shared__ uint32_t of_warp[kSearchThreads / kWarp];
+  DeviceRowCounts& counts = *of.counts;
+  const uint32_t wanted = counts.missed;
   if (wanted == 0) return;
-  const uint32_t group = static_cast<uint32_t>(DeviceRows::kGroup), start = of.counts->hand;
-  uint32_t taken = 0, base = start / group * group;
-  bool first = true;
-  for (int64_t seen = 0; taken < wanted && seen < 2 * int64_t{lines} + 2 * kSearchThreads;
-       seen += kSearchThreads, first = false) {
-    const uint32_t line = base + threadIdx.x;
-    const uint32_t use = line < lines ? of.uses[line] & ~DeviceRows::kChanged : batch;
-    const bool spare = use != batch && use <= of.passed[line / group] && !(first && line < start);
-    const BlockCount free = count_block(spare, of_warp);
-    const bool chosen = spare && taken + free.before < wanted;
-    if (threadIdx.x == 0) new_hand = base + kSearchThreads < lines ? base + kSearchThreads : lines;
-    __syncthreads();
-    if (chosen) {
-      admitted.victims[taken + free.before] = line;
-      of.uses[line] = batch | (of.uses[line] & DeviceRows::kChanged);  // not to be found again
-      if (taken + free.before == wanted - 1) new_hand = line + 1;
+  const SearchWay way(of);
+  const uint32_t pieces = counts.drawn < way.pieces() ? counts.drawn : way.pieces();
+  const auto share = [&](uint32_t block) {
+    return static_cast<uint32_t>(uint64_t{pieces} * block / gridDim.x);
+  };
+  const uint32_t first = share(blockIdx.x), end = share(blockIdx.x + 1);
+  uint32_t mine = 0;
+  for (uint32_t i = threadIdx.x; i < first; i += kSearchThreads) mine += of.found[i];
+  uint32_t taken = sum_block(mine, of_warp).all;
+  for (uint32_t i = first; i < end && taken < wanted; ++i) {
+    if (of.found[i] == 0) continue;
+    const SearchPiece piece = way.piece(i);
+    for (uint32_t base = piece.first; base < piece.end && taken < wanted; base += kSearchThreads) {
+      const uint32_t line = base + threadIdx.x;
+      const bool takes = way.takes(of, piece, line);
+      const BlockSum sum = sum_block(takes ? 1 : 0, of_warp);
+      const uint32_t n = taken + sum.before;
+      if (takes && n < wanted) admitted.victims[n] = line;
+      if (takes && n == wanted - 1) way.stop(of, piece, line);
+      taken += sum.all;
     }
-    __syncthreads();
-    // Groups that the hand has left.
-    const uint32_t end = new_hand;
-    if (line < lines && line % group == 0 && (line + group <= end || end == lines))
-      of.passed[line / group] = batch;
-    taken = taken + free.all < wanted ? taken + free.all : wanted;
-    base = end == lines ? 0 : end / group * group;
-    if (taken == wanted && threadIdx.x == 0) of.counts->hand = end == lines ? 0 : end;
-    __syncthreads();
   }
-  if (threadIdx.x != 0) return;
-  of.counts->taken = taken;
-  if (taken < wanted) of.counts->lacking = 1;
 }
 
 // Rows that a warp moves at a time: what is on its way over the bus hides how long that is.
@@ -211,7 +287,14 @@ __device__ inline void for_each_row(int64_t n, const Move& move) {
 
 __global__ void __launch_bounds__(kItemThreads) move_kernel(DeviceRows of, AdmittedRows admitted) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
-  const uint32_t taken = of.counts->taken, batch = of.counts->batch;
+  DeviceRowCounts& counts = *of.counts;
+  const uint32_t taken = counts.found < counts.missed ? counts.found : counts.missed,
+                 batch = counts.batch;
+  if (global_thread() == 0 && taken < counts.missed) counts.lacking = 1;
+  const auto groups = static_cast<uint32_t>((int64_t{of.line_count()} + DeviceRows::kGroup - 1) /
+                                            DeviceRows::kGroup);
+  for (int64_t i = global_thread(); i < counts.passed; i += grid_threads())
+    of.passed[(counts.passed_from + i) % groups] = batch;
   for_each_row(taken, [&](int64_t i) {
     LaneMove out, in;
     uint32_t old = kNoRow;
@@ -231,8 +314,8 @@ __global__ void __launch_bounds__(kItemThreads) move_kernel(DeviceRows of, Admit
     of.row_of[line] = row;
     of.host_of[line] = in.from;
     of.uses[line] = batch | (admitted.training ? DeviceRows::kChanged : 0);
-    if (out.from != kNoRow) atomicAdd(&of.counts->written, 1ull);
-    if (i == 0) atomicAdd(&of.counts->fetched, static_cast<unsigned long long>(taken));
+    if (out.from != kNoRow) atomicAdd(&counts.written, 1ull);
+    if (i == 0) atomicAdd(&counts.fetched, static_cast<unsigned long long>(taken));
   });
 }
 
@@ -287,7 +370,7 @@ __global__ void __launch_bounds__(kItemThreads) forget_kernel(DeviceRows of) {
     of.uses[i] = 0;
     if (i % DeviceRows::kGroup == 0) of.passed[i / DeviceRows::kGroup] = 0;
   }
-  if (global_thread() == 0) of.counts->hand = of.counts->batch = 0;
+  if (global_thread() == 0) of.counts->next_hand = of.counts->batch = 0;
 }
 
 // For for_each_row().
@@ -315,14 +398,20 @@ void admit_rows(cudaStream_t stream, const DeviceRows& of, const AdmittedRows& a
   const int64_t n = admitted.lookups();
   if (n == 0) return;
   const auto item = [&](const char* name) { return item_shape(name, n, stream); };
+  const auto search = [&](const char* name) {
+    return LaunchShape{.name = name,
+                       .grid = grid_for(of.line_count(), DeviceRows::kPiece, kSearchBlocks),
+                       .block = kSearchThreads,
+                       .stream = stream};
+  };
   launch({.name = "admit_begin", .stream = stream}, begin_kernel, of);
   launch(item("admit_claim"), claim_kernel, of, admitted);
   launch(item("admit_mark"), mark_kernel, of, admitted);
   hlite::gpu::exclusive_sums(stream, {admitted.temporary, admitted.temporary_bytes},
                              admitted.claimed, admitted.before, static_cast<uint32_t>(n));
   launch(item("admit_list"), list_kernel, of, admitted);
-  launch({.name = "admit_victims", .block = kSearchThreads, .stream = stream}, victims_kernel, of,
-         admitted);
+  launch(search("admit_search"), search_kernel, of);
+  launch(search("admit_victims"), victims_kernel, of, admitted);
   launch(row_shape("admit_move", n, stream), move_kernel, of, admitted);
   launch(item("admit_lines"), to_lines_kernel, of, admitted);
 }

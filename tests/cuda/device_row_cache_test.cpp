@@ -170,6 +170,64 @@ TEST_CASE("what a GPU's cache does depends on no order of threads, and a run rep
   emulation::set_order(emulation::Order::kForward);
 }
 
+TEST_CASE("the lines that a GPU's cache takes are those that a hand finds one after another",
+          "[gpu]") {
+  constexpr uint32_t kNone = 0xffffffffu, kGroup = embedding::DeviceRows::kGroup;
+  struct Shape {
+    uint32_t rows, lines, batch, rounds;
+  };
+  for (const CudaBackend& backend : cuda_backends())
+    for (const Shape& shape : {Shape{1000, 40, 40, 60}, Shape{1000, 130, 90, 60},
+                               Shape{300, 257, 90, 40}, Shape{40000, 9000, 3000, 16}}) {
+      INFO(backend.name << ", " << shape.lines << " lines");
+      const OnDevice device(*backend.table);
+      ExecMemory memory(device.exec(), shape.lines * sizeof(float), "lines"),
+          columns(device.exec(), shape.batch * sizeof(uint32_t), "rows");
+      DeviceRowCache of({.name = "emb",
+                         .rows = shape.rows,
+                         .lines = shape.lines,
+                         .widths = {1},
+                         .max_lookups = shape.batch});
+      of.attach(device.exec(),
+                {.w = Matrix<float>(reinterpret_cast<float*>(memory.data()), shape.lines, 1)});
+      std::vector<uint32_t> line_of(shape.rows, kNone), row_of(shape.lines, kNone),
+          used(shape.lines), passed(shape.lines / kGroup + 1);
+      uint32_t hand = 0;
+      for (uint32_t batch = 1; batch <= shape.rounds; ++batch) {
+        std::vector<uint32_t> rows(shape.batch), want;
+        for (uint32_t i = 0; i < shape.batch; ++i) {
+          const uint32_t any = random::word(5, batch, i), all = batch % 3 == 0 ? 40 : shape.rows;
+          rows[i] = any % 3 == 0 ? any % (shape.rows / 9) : any % all;
+        }
+        for (const uint32_t row : rows)
+          if (line_of[row] != kNone) used[line_of[row]] = batch;
+        for (const uint32_t row : rows) {
+          while (line_of[row] == kNone) {
+            const uint32_t line = hand;
+            if (used[line] != batch && used[line] <= passed[line / kGroup]) {
+              if (row_of[line] != kNone) line_of[row_of[line]] = kNone;
+              row_of[line] = row;
+              line_of[row] = line;
+              used[line] = batch;
+            }
+            if (line % kGroup == kGroup - 1 || line == shape.lines - 1)
+              passed[line / kGroup] = batch;
+            hand = line + 1 == shape.lines ? 0 : line + 1;
+          }
+          want.push_back(line_of[row]);
+        }
+        auto* const words = reinterpret_cast<uint32_t*>(columns.data());
+        put_bytes(device.exec(), words, rows.data(), rows.size() * sizeof(uint32_t));
+        const Matrix<uint32_t> at(words, shape.batch, 1);
+        of.admit(device.exec(), at, at, at, 0, 1, true);
+        get_bytes(device.exec(), rows.data(), words, rows.size() * sizeof(uint32_t));
+        INFO("batch " << batch);
+        REQUIRE((rows == want));
+      }
+      CHECK_NOTHROW(of.check());
+    }
+}
+
 TEST_CASE("lines that a batch has used lately stay in a GPU's cache", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     const OnDevice device(*backend.table);
