@@ -46,7 +46,7 @@ struct DeviceRows {
   uint32_t* uses = nullptr;     // [lines] batch * kBatch, and kChanged
   uint32_t* passed = nullptr;   // [groups of kGroup lines] batch * kBatch when the hand came by
   DeviceRowCounts* counts = nullptr;
-  uint32_t* found = nullptr;    // [pieces of the hand's way, search_pieces()] lines to take there
+  uint32_t* found = nullptr;  // [pieces of the hand's way, search_pieces()] lines to take there
 
   [[nodiscard]] HLITE_HD uint32_t line_count() const {
     return static_cast<uint32_t>(lines.w.dim(0));

@@ -15,7 +15,7 @@ OPTIONAL_TREE = ["tests/bench/trace/trace_report.py"]
 TREE = ["tools/gpu_check.sh", "tools/gpu_check", "tests/bench/pytorch_gpu.py", "tests/bench/pytorch_dlrm.py",
         "tests/data/golden/dlrm_fused", "tests/data/golden/dlrm_plain"]
 # Of the system's C library, which must be that of the system's loader.
-SYSTEM = re.compile(r"/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so")
+SYSTEM = re.compile(r"/(libc|libm|libdl|librt|libpthread|libresolv|libutil|ld-linux[^/]*)\.so")
 MARK = "packed_commit"  # a file in the top folder of an archive
 
 
