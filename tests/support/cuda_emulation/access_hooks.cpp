@@ -33,6 +33,11 @@ using hlite::emulation::note_access;
                                                  int) {                                            \
     note_access(const_cast<const uint##bits##_t*>(p), sizeof(*p), Access::kAtomic, HLITE_CODE);    \
     return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);                                         \
+  }                                                                                                \
+  uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t* p, uint##bits##_t value,  \
+                                                int) {                                             \
+    note_access(const_cast<const uint##bits##_t*>(p), sizeof(*p), Access::kAtomic, HLITE_CODE);    \
+    return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);                                        \
   }
 
 extern "C" {
