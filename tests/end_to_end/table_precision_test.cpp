@@ -209,17 +209,18 @@ TEST_CASE("penalties and clipping of tables in 16 bits are near those of float, 
 namespace {
 
 // A float near the middle of two draws may go up on one device and down on the other: nearly all
-// weights have the same bits, and none is far off.
+// weights have the same bits, and none is far off. States are floats, which differ by roundings.
 void check_nearly(const Tensors& got, const Tensors& want) {
   for (const auto& [name, values] : want) {
     INFO(name);
+    const bool in_16_bits = name.starts_with("emb.table_") && name.find('.', 4) == name.npos;
     const std::vector<float>& other = got.at(name);
     REQUIRE(other.size() == values.size());
     size_t differ = 0;
     double most = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const double apart = std::abs(double{other[i]} - double{values[i]});
-      if (name.starts_with("emb.table_")) differ += apart > 0 ? 1 : 0;
+      differ += in_16_bits && apart > 0 ? 1 : 0;
       most = std::max(most, apart);
     }
     CHECK(static_cast<double>(differ) <= 0.05 * static_cast<double>(values.size()));
@@ -338,11 +339,13 @@ TEST_CASE("a GPU scores with tables in bf16 as the CPU does") {
     REQUIRE(result.code == 0);
     std::vector<double>& of = scores.emplace_back();
     std::istringstream lines(result.out);
+    std::string header;
+    lines >> header;
     for (double score = 0; lines >> score;) of.push_back(score);
   }
-  REQUIRE(scores[0].size() == 334);
-  REQUIRE(scores[1].size() == 334);
-  for (size_t i = 0; i < 334; ++i) CHECK(std::abs(scores[0][i] - scores[1][i]) < 1e-4);
+  REQUIRE(scores[0].size() == 333);
+  REQUIRE(scores[1].size() == 333);
+  for (size_t i = 0; i < 333; ++i) CHECK(std::abs(scores[0][i] - scores[1][i]) < 1e-4);
 }
 
 TEST_CASE("tables in 16 bits: what cannot be") {

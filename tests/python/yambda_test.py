@@ -203,7 +203,7 @@ class YambdaTest(unittest.TestCase):
     def test_the_small_model_learns_from_histories_by_the_commands_of_the_page(self):
         with open(os.path.join(ROOT, "docs/histories.md"), encoding="utf-8") as page:
             script = re.search(r"^(python3 docs/gallery/yambda.py generate.*?)^train ([^\n]*)$", page.read(), re.M | re.S)
-        commands = script[1].replace("--users 3000", "--users 300").replace("python3 docs", f"{sys.executable} {ROOT}/docs").replace("demo/", self.path("demo/"))
+        commands = script[1].replace("--users 3000", "--users 250 --artists 20").replace("python3 docs", f"{sys.executable} {ROOT}/docs").replace("demo/", self.path("demo/"))
         said = subprocess.run(["bash", "-ec", commands], check=True, capture_output=True, text=True).stdout
         best, of_item = (float(found) for found in re.search(r"best AUC (0\.\d+), of the item alone (0\.\d+)", said).groups())
         train = [os.environ["HLITE_TRAIN"], *script[2].replace("configs/", ROOT + "/configs/").split(), "--quiet", "--metrics", self.path("m")]

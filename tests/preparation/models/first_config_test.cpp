@@ -151,7 +151,7 @@ TEST_CASE(
     }
     CHECK(solver.contains("eval_every_epochs") == (validation && samples < 1'000'000));
     CHECK(solver.contains("eval_interval") == (validation && samples >= 1'000'000));
-    for (const char* format : {"raw", "norm", "parquet"}) {
+    for (const char* format : {"raw", "norm"}) {
       manifest.format = format;
       CHECK(config_of(manifest)["layers"][0].contains("shuffle_samples") == (samples < 1'000'000));
     }
