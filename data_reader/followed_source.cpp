@@ -96,10 +96,10 @@ void FollowedSource::open(const std::string& file, int64_t start_batch) {
   passed_.insert_or_assign(file, state);
 }
 
-void FollowedSource::pass_over(const std::string& file) {
+void FollowedSource::pass_over(const std::string& file, const FileState& state) {
   HLITE_CHECK(at_end_of_file(), "{} is not read to its end", path(file_));
   file_ = file;
-  passed_.insert_or_assign(file, state_of(file));
+  passed_.insert_or_assign(file, state);
 }
 
 void FollowedSource::reopen(const std::string& file, int64_t start_batch, int64_t batches) {

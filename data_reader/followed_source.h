@@ -42,8 +42,17 @@ class FollowedSource final : public BatchSource {
   // Does the same after a resume. A file that has been read to its end may be missing. Throws
   // DataError if the file has another number of batches.
   void reopen(const std::string& file, int64_t start_batch, int64_t batches);
-  // Takes a file without samples as read.
-  void pass_over(const std::string& file);
+  // Tells two contents of a file apart.
+  struct FileState {
+    explicit FileState(const struct stat& status);
+    bool operator==(const FileState&) const = default;
+    uint64_t inode;
+    int64_t size, seconds, nanoseconds;  // the times of the last change, which no copy can set
+  };
+  [[nodiscard]] FileState state_of(const std::string& file) const;
+  // Takes a file as read that had no samples when this was its state. What is written to it later
+  // is warned of.
+  void pass_over(const std::string& file, const FileState& state);
   // Returns true if a file must be opened before next().
   [[nodiscard]] bool at_end_of_file() const { return position() == file_batches(); }
   [[nodiscard]] const std::string& file() const { return file_; }  // read last; "" before the first
@@ -73,15 +82,7 @@ class FollowedSource final : public BatchSource {
   const Shard shard_;
   std::unique_ptr<BatchSource> current_;
   std::string file_;
-  int64_t finished_ = 0;  // without an open file: batches of the last one
-  struct FileState {
-    explicit FileState(const struct stat& status);
-    bool operator==(const FileState&) const = default;
-    uint64_t inode;
-    int64_t size, seconds, nanoseconds;  // the times of the last change, which no copy can set
-  };
-  [[nodiscard]] FileState state_of(const std::string& file) const;
-
+  int64_t finished_ = 0;                     // without an open file: batches of the last one
   std::map<std::string, FileState> passed_;  // by name, up to that of file_: as last seen
   std::set<std::string> no_files_;           // names of pipes, folders, ... that were reported
   bool polled_ = false;

@@ -59,6 +59,13 @@ class GpuTier final : public RowTier {
     for (size_t i = 0; i < rows.size(); ++i)
       std::memcpy(to.row_at(rows[i]), static_cast<const std::byte*>(in) + i * bytes, bytes);
   }
+  // Lines of rows that no key has any more are forgotten, too, where no row moves.
+  bool close_up(std::span<const uint32_t>, std::span<const uint32_t>,
+                std::span<const uint32_t>) override {
+    cache_->flush();
+    cache_->forget();
+    return false;
+  }
 
  protected:
   void count(std::vector<StorageTier>& memories) const override {

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/view.h"
 
@@ -73,7 +74,7 @@ using ConstWeightRows = BasicWeightRows<const std::byte>;
 template <typename F>
 decltype(auto) with_device_type(FloatType type, F&& f) {
   if (type == FloatType::kBf16) return f.template operator()<bf16>();
-  assert(type == FloatType::kFloat);
+  HLITE_CHECK(type == FloatType::kFloat, "tables of another type than float or bf16 on a GPU");
   return f.template operator()<float>();
 }
 

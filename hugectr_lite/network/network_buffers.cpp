@@ -207,13 +207,14 @@ void Network::declare_logits(Buffers& buffers) {
   z.type = FloatType::kFloat;
 }
 
-// The inner product of one output below a loss of one task.
+// The inner product of one output below a loss of one task. The layer below it sums its own bias
+// gradient, with its weights'.
 void Network::find_head() {
   const LayerEntry& loss = layers_[loss_layer_];
   const LayerTraits& of = loss.layer->traits();
   const TensorEntry& z = tensors_[loss.bottoms[0]];
-  if (!setup_.loss_heads || !of.task_weights.empty() || of.link != ops::Affine() ||
-      !makes_float_logits(z))
+  if (!setup_.loss_heads || setup_.weight_gradient_lane == plan::Lane::kCompute ||
+      !of.task_weights.empty() || of.link != ops::Affine() || !makes_float_logits(z))
     return;
   const auto layer = static_cast<size_t>(z.producer);
   const TensorEntry& x = tensors_[layers_[layer].bottoms[0]];

@@ -90,6 +90,21 @@ TEST_CASE("a full table of a GPU is a note for the host, and changes no row that
   }
 }
 
+TEST_CASE("no rows of a table on a GPU are none to read or write", "[gpu]") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    const OnDevice device(*backend.table);
+    const HashedCase of(device.exec(), {1}, 3, 8);
+    int uses = 0;
+    for (const embedding::StoredRows::Part& part : of.storage().rows().parts())
+      for (const bool write : {false, true})
+        of.storage().rows().with_own(part, {}, write, [&](const auto& row) {
+          CHECK(row(0) == nullptr);  // where row 0 would begin
+          ++uses;
+        });
+    CHECK(uses == 4);
+  }
+}
+
 TEST_CASE("keys get and lose rows on a GPU as on the CPU, whatever the order of threads", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends())
     for (const auto order : {emulation::Order::kForward, emulation::Order::kShuffled}) {

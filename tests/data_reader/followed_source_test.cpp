@@ -103,14 +103,14 @@ TEST_CASE("a file without samples is passed over", "[threads]") {
   folder.put("b.bin", 20);
   FollowedSource source = folder.follow();
   CHECK_THROWS_AS(source.open("a.bin"), NoSamplesError);
-  source.pass_over("a.bin");
+  source.pass_over("a.bin", source.state_of("a.bin"));
   CHECK(source.at_end_of_file());
   CHECK(source.position() == 0);
   CHECK(source.poll().file == "b.bin");
   source.open("b.bin");
   while (!source.at_end_of_file()) source.next();
   const int64_t bytes = source.bytes_read();
-  source.pass_over("c.bin");
+  source.pass_over("c.bin", source.state_of("c.bin"));
   CHECK(source.file() == "c.bin");
   CHECK(source.at_end_of_file());
   CHECK(source.bytes_read() == bytes);

@@ -66,6 +66,8 @@ class NetworkFixture {
                                  .type = type,
                                  .pad_inputs = pad_inputs,
                                  .loss_heads = exec_.on_gpu(),
+                                 .weight_gradient_lane =
+                                     exec_.on_gpu() ? plan::Lane::kWeights : plan::Lane::kCompute,
                                  .packs_histories = packs_histories && !exec_.on_gpu()});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);

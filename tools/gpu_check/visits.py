@@ -2,6 +2,7 @@
 
 A part that fails or hangs costs its own time. What is most likely to hang a GPU comes last.
 """
+import collections
 import dataclasses
 import fnmatch
 import json
@@ -136,7 +137,8 @@ def nccl(session):
 
 def shared_gpu(session):
     """Graphs of ranks that wait for each other on one GPU, which may hang where the driver queues one behind the other."""
-    captures = {"HLITE_CAPTURE_SHARED_GPU": "1", "HLITE_COMM_TIMEOUT": "30"}
+    captures = {"HLITE_CAPTURE_SHARED_GPU": "1", "HLITE_COMM_TIMEOUT": "20", "CUDA_DEVICE_MAX_CONNECTIONS": "32",
+                "CUDA_MODULE_LOADING": "EAGER"}
 
     def same_bits(ranks):
         settings = (f"solver.gpu={[[0]] * ranks}", golden.BETWEEN)
@@ -149,8 +151,7 @@ def shared_gpu(session):
     if session.checks.check("golden-data", lambda: golden.unpack(session)):
         for ranks in (2, 4):
             session.checks.check(f"golden-dlrm_fused-{ranks}-captured-ranks", lambda n=ranks: same_bits(n))
-    tagged_tests(session, "captured-ranks-of-one-gpu", "captured-ranks", 90, **captures, CUDA_DEVICE_MAX_CONNECTIONS="32",
-                CUDA_MODULE_LOADING="EAGER", HLITE_REPLAYS="5" if session.small else "100000")
+    tagged_tests(session, "captured-ranks-of-one-gpu", "captured-ranks", 90, **captures, HLITE_REPLAYS="5" if session.small else "100000")
 
 
 def against(session):
@@ -159,18 +160,22 @@ def against(session):
         session.checks.skip("against", "--other DIR says which programs to compare with")
         return
     theirs = dataclasses.replace(session, bin=session.other)
+    times = collections.defaultdict(list)  # by batch and build: a run that failed leaves none
     for batch in (32,) if session.small else (65536, 8192, 4096, 1120):
         for turn in range(1 if session.small else 3):
             for name, which in (("this", session), ("other", theirs)):
+                before = len(read_numbers(session.kept("train_bench.jsonl")))
                 bench.train_bench(which, f"{name}-batch-{batch}-turn-{turn + 1}", "bf16", 1.05, batch,
                                   **dict(SHORT, step_seconds=0.0001))
+                times[batch, name] += [row["ms"] for row in read_numbers(session.kept("train_bench.jsonl"))[before:]]
 
     def medians():
-        rows = read_numbers(session.kept("train_bench.jsonl"))
         lines = []
-        for batch in sorted({row["batch"] for row in rows}, reverse=True):
-            of = [row["ms"] for row in rows if row["batch"] == batch]
-            this, other = statistics.median(of[0::2]), statistics.median(of[1::2])
+        for batch in sorted({batch for batch, _ in times}, reverse=True):
+            if not times[batch, "this"] or not times[batch, "other"]:
+                lines.append(f"batch {batch:,}: one of the two has no run")
+                continue
+            this, other = (statistics.median(times[batch, name]) for name in ("this", "other"))
             lines.append(f"batch {batch:,}: {this:.4f} ms, the other {other:.4f}: {other / this:.3f} times as fast")
         return lines
 
@@ -247,16 +252,16 @@ def compare(session, part):
 
 def run(session, visit):
     """All parts of a visit; each with its time, whatever became of the one before."""
-    for name in KEPT:
+    for name in (*KEPT, "pytorch.jsonl"):
         if os.path.exists(session.kept(name)):
             os.remove(session.kept(name))
     for part, seconds in VISITS[visit]:
         session.checks.begin(part, seconds)
         try:
             PARTS[part](session)
+            compare(session, part)
         except Exception as why:  # of the part itself, outside of its checks
             session.checks.fail(part, why)
-        compare(session, part)
         yield part
     session.checks.begin("the card")
     session.checks.check("card", lambda: [str(graphics_card() or "no nvidia-smi")], late=True)

@@ -103,6 +103,7 @@ void TrainingLoop::next_file() {
   if (next == Next::kEnd) ended_ = EndReason::kEndOfData;
   if (next == Next::kNothing) ended_ = EndReason::kInterrupted;
   if (next != Next::kFile) return;
+  const auto scored = run_.followed->state_of(file);
   const auto result = trainer_.evaluations().score_file(run_.followed->path(file));
   if (!result) {
     ended_ = EndReason::kInterrupted;
@@ -112,7 +113,7 @@ void TrainingLoop::next_file() {
   run_.records.notify(&RunRecord::progressive, iteration, file, *result);
   run_.progress.line(
       fmt::format("iter {}  {} before training: {}", iteration, file, evaluation_text(*result)));
-  result->samples > 0 ? trainer_.files().open(file) : run_.followed->pass_over(file);
+  result->samples > 0 ? trainer_.files().open(file) : run_.followed->pass_over(file, scored);
   meter_.resume(now());
 }
 

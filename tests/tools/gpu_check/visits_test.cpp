@@ -29,8 +29,7 @@ class Rehearsal : public GpuCheckRun {
                                         *this / ("bin/" + entry.path().filename().string()));
     write_text(*this / "trace",
                R"lines({"kind":"trace","program":"train_bench","pid":1,"cupti":130001}
-{"kind":"name","id":0,"name":"void hlite::copy_rows_kernel<float>(float*)"
-  }
+{"kind":"name","id":0,"name":"void hlite::copy_rows_kernel<float>(float*)"}
 {"kind":"kernel","name":0,"start":1000,"end":9000,"device":0,"stream":7,"channel":3,"graph":1,"node":9,"launch":12,"grid":132,"block":256,"registers":32,"shared":0}
 {"kind":"kernel","name":0,"start":11000,"end":19000,"device":0,"stream":7,"channel":3,"graph":1,"node":9,"launch":13,"grid":132,"block":256,"registers":32,"shared":0}
 {"kind":"end","records":2,"dropped":0,"left_out":0}
@@ -46,7 +45,7 @@ class Rehearsal : public GpuCheckRun {
         "probe=$2; while [ $# -gt 0 ]; do case $1 in --json) json=$2 ;; esac; shift; done\n"
         "case $probe in P1) echo '{\"probe\":\"P1\",\"product\":\"dlrm.z2.bprop\",\"batch\":65536,"
         "\"epilogue\":\"DRELU\",\"sms\":0,\"us\":190}' >\"$json\" ;;\n"
-        "*) echo '{\"probe\":\"P3\",\"chain\":\"plain\",\"us_an_edge\":5}' >\"$json\" ;; esac");
+        "*) echo '{\"probe\":\"P3\",\"chain\":\"graph\",\"blocks\":1,\"us_an_edge\":5}' >\"$json\" ;; esac");
     tool(
         "ncu",
         "while [ \"$1\" != --log-file ]; do shift; done\n"
