@@ -201,7 +201,7 @@ void replay(GpuRank& r, const Variant& v, bool large, int64_t times) {
 TEST_CASE("graphs of ranks that share a GPU bring each rank what the others have in that run",
           "[gpu][captured-ranks]") {
   const Setting forced("HLITE_CAPTURE_SHARED_GPU", "1"),
-      limit("HLITE_COMM_TIMEOUT", seconds_to_wait());
+      limit("HLITE_COMM_TIMEOUT", seconds_to_wait().c_str());
   const EmulatedDevices machine(1);
   const RandomStreams order(3);  // in emulation
   for (const CudaBackend& backend : backends_asked_for()) {
