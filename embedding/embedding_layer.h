@@ -65,6 +65,8 @@ class EmbeddingLayer {
   }
   // hashed(): keys get rows when they are first seen, on the rank that key_owner() says.
   [[nodiscard]] bool hashed() const { return config_.is_hashed(); }
+  // Returns true if its hash tables count when their rows were used.
+  [[nodiscard]] bool keeps_uses() const { return hashed() && spec_.vocabulary.keeps_uses(); }
   [[nodiscard]] KeyOwner key_owner() const {
     return by_slot() ? KeyOwner::kByTable : KeyOwner::kByKey;
   }

@@ -35,9 +35,11 @@ EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
     : spec_(std::move(spec)),
       ranks_(place.ranks),
       storage_(spec_, place),
+      index_on_host_(spec_.hash_capacity > 0 && storage_.tier() && storage_.tier()->finds_rows()),
       index_(spec_.hash_capacity > 0
                  ? std::make_unique<HashedIndex>(
-                       spec_, storage_, place.exec(), ranks_.ranks() == 1 ? place.max_batch : 0,
+                       spec_, storage_, index_on_host_ ? Exec{} : place.exec(),
+                       ranks_.ranks() == 1 ? place.max_batch : 0,
                        place.max_batch * ranks_.ranks() * spec_.layout.columns())
                  : nullptr),
       steps_(spec_, storage_, index_.get(), place) {
@@ -45,6 +47,13 @@ EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
     storage_.set_key_of_row([this](uint32_t row) {
       const uint64_t key = index_->key_of(row);
       return TableRow{static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key)};
+    });
+  if (index_on_host_)
+    storage_.tier()->set_find_rows([this](const Exec& host, const SlotsRef& slots,
+                                          Matrix<const uint32_t> keys, Matrix<uint32_t> rows,
+                                          bool training) {
+      index_->find_rows(host, slots, keys, rows, training);
+      return index_->size();
     });
 }
 
@@ -54,8 +63,13 @@ void EmbeddingTables::declare(plan::Buffers& buffers) {
 }
 
 int64_t EmbeddingTables::workspace_bytes() const {
-  return steps_.workspace_bytes() + (index_ ? index_->bytes() : 0) +
+  return steps_.workspace_bytes() + (index_ && !index_on_host_ ? index_->bytes() : 0) +
          (storage_.tier() ? storage_.tier()->bytes() : 0) + storage_.names_bytes();
+}
+
+int64_t EmbeddingTables::host_bytes() const {
+  return (index_on_host_ ? index_->bytes() : 0) +
+         (storage_.tier() ? storage_.tier()->host_bytes() : 0);
 }
 
 void EmbeddingTables::prepare() {

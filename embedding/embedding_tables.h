@@ -22,8 +22,9 @@ class EmbeddingTables {
 
   // Names the buffers of rows, states and steps.
   void declare(plan::Buffers& buffers);
-  // Bytes of what is not among the buffers.
+  // Bytes of what is not among the buffers: on their device, and on a GPU's host.
   [[nodiscard]] int64_t workspace_bytes() const;
+  [[nodiscard]] int64_t host_bytes() const;
   // Allocates buffers. Call once, after all steps' emit...() and before any of them runs.
   void prepare();
   // The steps of the layer in an iteration: table_steps.h.
@@ -89,6 +90,7 @@ class EmbeddingTables {
   const comm::RankContext ranks_;
   TableStorage storage_;
   const TableFiles files_{spec_, storage_};
+  const bool index_on_host_;                  // of a GPU, where a tier finds rows
   const std::unique_ptr<HashedIndex> index_;  // null: all keys have rows, from the start
   TableSteps steps_;
   // While a file is read: whether it has all rows, and else the keys of those that it has.

@@ -65,21 +65,21 @@ int64_t HashedIndex::list_workspace(int64_t keys) const {
 
 void HashedIndex::allocate() {
   const TableRowInit init(spec_.seed, spec_.name, spec_.init_rows, spec_.layout.width);
-  // Those of absent keys follow: uniform in [-0, 0) for zeros.
   std::vector<TableStream> streams = init.streams();
-  const auto tables = std::ssize(streams);
-  streams.insert(streams.end(), init.streams().begin(), init.streams().end());
-  for (int64_t t = 0; rules_.zeros && t < tables; ++t)
-    streams[static_cast<size_t>(tables + t)].bound = 0;
-  const size_t stream_bytes = streams.size() * sizeof(TableStream);
-  streams_ = ExecMemory(exec_, stream_bytes, "initial values");
-  put_bytes(exec_, streams_.data(), streams.data(), stream_bytes);
-  first_ = {.tables = reinterpret_cast<const TableStream*>(streams_.data()),
+  const auto put = [&](const Exec& exec, ExecMemory& memory) {
+    const size_t bytes = streams.size() * sizeof(TableStream);
+    memory = ExecMemory(exec, bytes, "initial values");
+    put_bytes(exec, memory.data(), streams.data(), bytes);
+    return reinterpret_cast<const TableStream*>(memory.data());
+  };
+  first_ = {.tables = put(exec_, streams_),
             .seed = spec_.seed,
             .state = optimizer::initial_state(spec_.rule),
             .type = spec_.table_type};
+  for (TableStream& of : streams)
+    if (rules_.zeros) of.bound = 0;  // uniform in [-0, 0)
   absent_ = first_;
-  absent_.tables += tables;
+  absent_.tables = put(storage_.rows().exec(), absent_streams_);
   if (counter_) counter_->allocate();
   if (!exec_.on_gpu()) {
     index_ = std::make_unique<KeyIndex>(spec_.name, capacity_);

@@ -25,9 +25,9 @@ namespace hlite::embedding {
 
 class HashedIndex {
  public:
-  // `exec`: where the rows of `storage` lie; both must outlive it. `max_batch`: samples of
-  // find_rows(), 0: it is not called. `max_keys`: distinct keys of a training batch, at most; 0:
-  // the lookups of max_batch.
+  // `exec`: where rows are found: where those of `storage` lie, or on their host. `storage` must
+  // outlive it. `max_batch`: samples of find_rows(), 0: it is not called. `max_keys`: distinct keys
+  // of a training batch, at most; 0: the lookups of max_batch.
   HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
               int64_t max_batch, int64_t max_keys = 0);
   [[nodiscard]] int64_t bytes() const;
@@ -44,7 +44,7 @@ class HashedIndex {
                  Matrix<uint32_t> rows, bool training, const int64_t* step = nullptr);
   // On a GPU waits for exec.stream. Throws DataError when a key found no row left.
   void check(const Exec& exec) const;
-  // The vectors of keys without a row, in memory of the device.
+  // The vectors of keys without a row, in memory of the storage's device.
   [[nodiscard]] const InitialValues& absent_values() const { return absent_; }
 
   // On several ranks keys arrive in lists (HashedArgs): these find the rows of such a list in
@@ -68,6 +68,8 @@ class HashedIndex {
   [[nodiscard]] uint64_t key_of(uint32_t row) const {
     return row < index_->size() ? index_->keys()[row] : 0;
   }
+  // On the CPU: the rows that keys have.
+  [[nodiscard]] int64_t size() const { return index_->size(); }
   [[nodiscard]] std::vector<uint64_t> keys() const;
   // On a GPU: table_key() by row, some key's of rows that none has; else null.
   [[nodiscard]] const unsigned long long* device_keys() const { return table_.key_of_row; }
@@ -115,7 +117,7 @@ class HashedIndex {
   const VocabularyRules& rules_;
   const int64_t capacity_, max_lookups_, max_keys_;
   InitialValues first_, absent_;
-  ExecMemory streams_;
+  ExecMemory streams_, absent_streams_;
   const std::unique_ptr<KeyCounter> counter_;  // as counter()
   VocabularyCounts counts_;                    // without those in memory of a GPU
   std::unique_ptr<KeyIndex> index_;            // on the CPU

@@ -13,10 +13,12 @@ HostLines::HostLines(const TierSetup& setup, std::vector<StorageTier> memories,
       name_(setup.spec.name),
       exec_(setup.place.exec()),
       train_batch_(setup.place.train_batch),
+      hashed_(setup.spec.hash_capacity > 0),
       device_(device),
-      slots_(Exec{}, setup.spec.layout),
+      slots_(Exec{}, hashed_ ? setup.spec.layout.pooled(setup.rows) : setup.spec.layout),
       max_(setup.place.max_batch * setup.spec.layout.keys.columns),
-      pinned_bytes_(bytes(setup.spec.layout, setup.place.max_batch)) {}
+      pinned_bytes_(bytes(setup.spec, setup.place.max_batch)),
+      columns_(setup.spec.key_columns, setup.spec.batch_columns) {}
 
 // A destructor cannot report a failure.
 HostLines::~HostLines() {
@@ -24,15 +26,17 @@ HostLines::~HostLines() {
   if (recall_) (void)exec_.cuda->event_destroy.entry(&ignored, recall_);
 }
 
-int64_t HostLines::bytes(const SlotLayout& layout, int64_t max_batch) {
-  return max_batch * (2 * layout.keys.columns + layout.columns()) *
+int64_t HostLines::bytes(const TablesSpec& spec, int64_t max_batch) {
+  const int64_t lists = spec.hash_capacity > 0 ? 4 : 2;
+  return max_batch * (lists * spec.layout.keys.columns + spec.layout.columns()) *
          static_cast<int64_t>(sizeof(uint32_t));
 }
 
 void HostLines::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
-  copied_ = buffers.add(name_ + ".host_lines", plan::BufferKind::kInput,
-                        max_ * static_cast<int64_t>(sizeof(uint32_t)));
+  const int64_t bytes = max_ * static_cast<int64_t>(sizeof(uint32_t));
+  copied_ = buffers.add(name_ + ".host_lines", plan::BufferKind::kInput, bytes);
+  if (hashed_) copied_rows_ = buffers.add(name_ + ".rows", plan::BufferKind::kInput, bytes);
 }
 
 void HostLines::attach(const Exec& exec, const UpdatedRows& lines) {
@@ -40,6 +44,10 @@ void HostLines::attach(const Exec& exec, const UpdatedRows& lines) {
   cache_.attach(device_.host_rows());
   if (recall_) return;
   memory_ = PinnedMemory(*exec_.cuda, static_cast<size_t>(pinned_bytes_));
+  columns_.prepare(Exec{});
+  for (HostMemory* const keys : {&own_keys_, &own_next_keys_})
+    if (columns_.selects())
+      *keys = HostMemory(static_cast<size_t>(max_) * sizeof(uint32_t), "keys of a batch");
   exec_.cuda->event_create(&recall_);
 }
 
@@ -48,13 +56,17 @@ plan::BufferId HostLines::emit(plan::Plan& plan) {
   plan.add({.name = name_ + ".host_lines",
             .lane = plan::Lane::kCopy,
             .reads = {},
-            .writes = {copied_},
+            .writes = plan::present({copied_, copied_rows_}),
             .run =
                 [this, row_bytes](const plan::StepContext& c) {
-                  c.exec.cuda->copy(buffers_->data<std::byte>(copied_), batch_lines(),
-                                    static_cast<size_t>(c.batch * row_bytes), c.exec.stream);
+                  const auto copy = [&](plan::BufferId to, const uint32_t* from) {
+                    c.exec.cuda->copy(buffers_->data<std::byte>(to), from,
+                                      static_cast<size_t>(c.batch * row_bytes), c.exec.stream);
+                  };
+                  copy(copied_, lines_on(side_, c.batch).data());
+                  if (hashed_) copy(copied_rows_, rows_on(side_, c.batch).data());
                 },
-            .bytes_per_sample = static_cast<double>(row_bytes),
+            .bytes_per_sample = static_cast<double>(row_bytes * (hashed_ ? 2 : 1)),
             .tier = traffic(1, train_batch_, /*ahead=*/true)});
   return copied_;
 }
@@ -82,27 +94,50 @@ void HostLines::count(std::vector<StorageTier>& memories) const {
   DiskTier::count(memories);
 }
 
-std::byte* HostLines::side(int i) const {
-  return memory_.data() + i * max_ * static_cast<int64_t>(sizeof(uint32_t));
+uint32_t* HostLines::list(int i) const {
+  return reinterpret_cast<uint32_t*>(memory_.data()) + i * max_;
 }
 
 Matrix<uint32_t> HostLines::lines_on(int i, int64_t batch) const {
-  return {reinterpret_cast<uint32_t*>(side(i)), batch, slots_.ref().columns};
+  return {list(i), batch, slots_.ref().columns};
+}
+
+Matrix<uint32_t> HostLines::rows_on(int i, int64_t batch) const {
+  return {list(2 + i), batch, slots_.ref().columns};
+}
+
+// The layer's keys of a batch: where they lie, or selected.
+Matrix<const uint32_t> HostLines::own_keys(const Exec& host, const uint32_t* keys, int64_t batch,
+                                           const HostMemory& memory) const {
+  const int64_t columns = slots_.ref().columns;
+  if (!columns_.selects()) return {keys, batch, columns};
+  const Matrix<uint32_t> own(reinterpret_cast<uint32_t*>(memory.data()), batch, columns);
+  columns_.select(host, keys, own);
+  return own;
 }
 
 // ---- A batch ahead ----
 
-// Chooses the lines of a batch and asks the GPU for the rows that they are taken from.
-void HostLines::choose(const Exec& gpu, const Exec& host, Matrix<const uint32_t> keys, int to,
-                       bool training) {
+// Finds the rows of a batch: for choose(), and if hashed also to be copied.
+void HostLines::find(const Exec& host, Matrix<const uint32_t> keys, int to, bool training) {
   const SlotsRef& slots = slots_.ref();
-  const Matrix<uint32_t> lines = lines_on(to, keys.dim(0));
-  number_rows(host, slots, keys, lines);
+  if (hashed_)
+    rows_ = find_rows_(host, slots, keys, rows_on(to, keys.dim(0)), training);
+  else
+    number_rows(host, slots, keys, lines_on(to, keys.dim(0)));
+}
+
+// Chooses the lines of the batch that find() had, and asks the GPU for the rows that they are taken
+// from.
+void HostLines::choose(const Exec& gpu, const Exec& host, int64_t batch, int to, bool training) {
+  const SlotsRef& slots = slots_.ref();
+  const Matrix<uint32_t> lines = lines_on(to, batch);
+  if (hashed_) std::copy_n(rows_on(to, batch).data(), lines.size(), lines.data());
   cache_.choose(host, lines, slots.first_column, slots.lookups, training);
   chosen_ = true;
   recalled_ = !cache_.evicted().empty();
   if (!recalled_) return;
-  auto* const evicted = reinterpret_cast<uint32_t*>(side(2));
+  uint32_t* const evicted = list(hashed_ ? 4 : 2);
   std::ranges::copy(cache_.evicted(), evicted);
   device_.recall(gpu, {evicted, std::ssize(cache_.evicted())});
   exec_.cuda->event_record(recall_, gpu.stream);
@@ -117,25 +152,29 @@ void HostLines::fill(const Exec& host) {
 void HostLines::begin_run(const Exec& gpu, const Exec& host, const plan::HostInput& input,
                           int64_t batch, bool training) {
   const SlotsRef& slots = slots_.ref();
-  const int64_t columns = slots.columns;
-  const std::span keys(input.keys, static_cast<size_t>(batch * columns));
-  const bool known = !keys.empty() && training == next_trains_ && version_ == cache_.version() &&
-                     std::ranges::equal(keys, next_keys_);
+  const Matrix<const uint32_t> keys = own_keys(host, input.keys, batch, own_keys_);
+  const std::span all(keys.data(), static_cast<size_t>(keys.size()));
+  const bool known = !all.empty() && training == next_trains_ && version_ == cache_.version() &&
+                     std::ranges::equal(all, next_keys_);
   next_keys_.clear();
-  if (known) {
-    side_ = 1 - side_;
-    if (training)
-      cache_.will_change(host, lines_on(side_, batch), slots.first_column, slots.lookups);
-  } else {
-    choose(gpu, host, {input.keys, batch, columns}, side_, training);
+  if (known) side_ = 1 - side_;
+  if (hashed_ || !known) find(host, keys, side_, training);
+  if (!known || rows_ != next_rows_) {
+    choose(gpu, host, batch, side_, training);
     fill(host);
+  } else if (training) {
+    cache_.will_change(host, lines_on(side_, batch), slots.first_column, slots.lookups);
   }
   if (!input.next_keys) return;
-  next_keys_.assign(input.next_keys, input.next_keys + input.next_batch * columns);
+  const Matrix<const uint32_t> next =
+      own_keys(host, input.next_keys, input.next_batch, own_next_keys_);
+  next_keys_.assign(next.data(), next.data() + next.size());
   // A checkpoint may come before it, which is to hold no row that was never trained.
-  choose(gpu, host, {input.next_keys, input.next_batch, columns}, 1 - side_, /*training=*/false);
+  find(host, next, 1 - side_, /*training=*/false);
+  choose(gpu, host, input.next_batch, 1 - side_, /*training=*/false);
   version_ = cache_.version();
   next_trains_ = training;
+  next_rows_ = rows_;
 }
 
 void HostLines::end_run(const Exec& host) {

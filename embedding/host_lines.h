@@ -1,5 +1,5 @@
-// HostLines: rows in three tiers, GPU memory over host memory over a disk, on one rank, for tables
-// that are not hashed; and the host's part of an iteration there.
+// HostLines: rows in three tiers, GPU memory over host memory over a disk, on one rank; and the
+// host's part of an iteration there.
 //
 // The host's memory holds the lines of a RowCache, page-locked, so that the GPU reads and writes
 // them over the bus. The GPU's memory holds rows of these lines (DeviceRowCache). Both find rows by
@@ -20,6 +20,10 @@
 // the same before it issues the run, and waits for all earlier ones if a row has to leave.
 //
 // Results do not depend on which of the two ways a batch went.
+//
+// The host has the index of hashed tables: it finds the rows of a batch, too, and they come with
+// the lines. A new key gets its row when training comes to its batch, not when this is announced.
+// So for a batch with new keys the host chooses lines once more.
 #pragma once
 
 #include <string>
@@ -28,6 +32,7 @@
 #include "embedding/device_row_cache.h"
 #include "embedding/device_slots.h"
 #include "embedding/disk_tier.h"
+#include "embedding/key_columns.h"
 #include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::embedding {
@@ -46,7 +51,10 @@ class HostLines final : public DiskTier {
   }
   void declare(plan::Buffers& buffers) override;
   void attach(const Exec& exec, const UpdatedRows& lines) override;
-  // <layer>.host_lines copies the batch's host lines in.
+  [[nodiscard]] bool finds_rows() const override { return true; }
+  [[nodiscard]] plan::BufferId brought_rows() const override { return copied_rows_; }
+  void set_find_rows(FindRows find_rows) override { find_rows_ = std::move(find_rows); }
+  // <layer>.host_lines copies the batch's host lines in, and the rows of hashed tables.
   plan::BufferId emit(plan::Plan& plan) override;
   // The batch's lines stay where they are until the next begin_run().
   void begin_run(const Exec& gpu, const Exec& host, const plan::HostInput& input, int64_t batch,
@@ -61,37 +69,48 @@ class HostLines final : public DiskTier {
   void read(size_t part, std::span<const uint32_t> rows, void* out) override;
   void write(size_t part, std::span<const uint32_t> rows, const void* in) override;
   // uint32 [batch, columns of the batch's keys], page-locked: the host line of each key.
-  [[nodiscard]] const std::byte* batch_lines() const { return side(side_); }
+  [[nodiscard]] const std::byte* batch_lines() const {
+    return reinterpret_cast<std::byte*>(list(side_));
+  }
 
   // Page-locked bytes.
-  [[nodiscard]] static int64_t bytes(const SlotLayout& layout, int64_t max_batch);
+  [[nodiscard]] static int64_t bytes(const TablesSpec& spec, int64_t max_batch);
 
  protected:
   void count(std::vector<StorageTier>& memories) const override;
 
  private:
-  [[nodiscard]] std::byte* side(int i) const;
-  [[nodiscard]] Matrix<uint32_t> lines_on(int i, int64_t batch) const;
-  void choose(const Exec& gpu, const Exec& host, Matrix<const uint32_t> keys, int to,
-              bool training);
+  [[nodiscard]] uint32_t* list(int i) const;
+  [[nodiscard]] Matrix<uint32_t> lines_on(int side, int64_t batch) const;
+  [[nodiscard]] Matrix<uint32_t> rows_on(int side, int64_t batch) const;
+  [[nodiscard]] Matrix<const uint32_t> own_keys(const Exec& host, const uint32_t* keys,
+                                                int64_t batch, const HostMemory& memory) const;
+  void find(const Exec& host, Matrix<const uint32_t> keys, int to, bool training);
+  void choose(const Exec& gpu, const Exec& host, int64_t batch, int to, bool training);
   void fill(const Exec& host);
 
   const std::string name_;  // the layer's
   const Exec exec_;
   const int64_t train_batch_;
+  const bool hashed_;
   DeviceRowCache device_;
   const DeviceSlots slots_;  // on the host
   const int64_t max_;        // keys in a batch
   const int64_t pinned_bytes_;
-  PinnedMemory memory_;  // lines of two batches, then evicted rows
+  KeyColumns columns_;
+  HostMemory own_keys_, own_next_keys_;  // where it selects columns
+  FindRows find_rows_;                   // of hashed tables
+  PinnedMemory memory_;  // lines of two batches, their rows if hashed, then evicted rows
   int side_ = 0;         // of the batch that runs
   bool chosen_ = false, recalled_ = false;
   std::vector<uint32_t> next_keys_;  // of the batch whose lines lie on the other side
   int64_t version_ = 0;              // of the cache then
   bool next_trains_ = false;
-  void* recall_ = nullptr;  // event: the evicted rows are in their host lines
+  int64_t rows_ = 0, next_rows_ = 0;  // that keys have now, and had then, if hashed
+  void* recall_ = nullptr;            // event: the evicted rows are in their host lines
   const plan::Buffers* buffers_ = nullptr;
-  plan::BufferId copied_ = plan::kNoBuffer;  // the batch's lines on the device
+  // The batch's lines on the device, and its rows if hashed.
+  plan::BufferId copied_ = plan::kNoBuffer, copied_rows_ = plan::kNoBuffer;
 };
 
 }  // namespace hlite::embedding

@@ -21,6 +21,7 @@
 #include "embedding/residency_forecast.h"
 #include "embedding/row_cache_counts.h"
 #include "embedding/row_of_line.h"
+#include "embedding/slots_ref.h"
 #include "embedding/tables_place.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
@@ -75,6 +76,17 @@ class RowTier {
 
   // Names buffers of its own.
   virtual void declare(plan::Buffers&) {}
+  // Returns true if the host of a GPU finds the rows of a batch's keys before its run, and brings
+  // those of hashed tables with the batch: uint32 [batch, columns] on the device.
+  [[nodiscard]] virtual bool finds_rows() const { return false; }
+  [[nodiscard]] virtual plan::BufferId brought_rows() const { return plan::kNoBuffer; }
+  // Hashed tables: writes the rows of a batch's keys, as HashedIndex::find_rows() does, and returns
+  // the number of rows that keys have then.
+  using FindRows =
+      std::function<int64_t(const Exec& host, const SlotsRef& slots, Matrix<const uint32_t> keys,
+                            Matrix<uint32_t> rows, bool training)>;
+  // To be called before a run, where finds_rows().
+  virtual void set_find_rows(FindRows) {}
   // Sets the lines, and makes all rows ones that have never been written. To be called before the
   // rest; waits for a GPU.
   virtual void attach(const Exec& exec, const UpdatedRows& lines) = 0;
@@ -129,7 +141,7 @@ class RowTier {
 // A way to hold rows in several memories.
 struct TierKind {
   const char* keys;     // of solver.embedding_memory that name them
-  bool ranks, hashed;   // that it serves several ranks and hashed tables
+  bool ranks, uses;     // that it serves several ranks, and hashed tables that keep uses
   const char* instead;  // what to do where it does not
   bool always_on_disk;  // RowTier::on_disk(), of a rank without rows as well
   // Returns null where the buffers hold all rows; throws ConfigError where place.memory is less

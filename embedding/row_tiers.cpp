@@ -153,7 +153,7 @@ int64_t lines_for(const TierSetup& s, const MemoryShare& memory, BytesWith&& byt
 
 int64_t lines_on_host(const TierSetup& s, const MemoryShare& memory) {
   const int64_t record = s.spec.stored_row_bytes(),
-                fixed = s.place.gpu ? HostLines::bytes(s.spec.layout, s.place.max_batch) : 0;
+                fixed = s.place.gpu ? HostLines::bytes(s.spec, s.place.max_batch) : 0;
   return lines_for(s, memory, [&](int64_t rows, int64_t lines) {
     return lines * record + RowCache::memory_bytes(rows, lines, record) + fixed;
   });
@@ -218,8 +218,7 @@ std::unique_ptr<RowTier> make_on_gpu(const TierSetup& s, bool disk) {
                                     exec, device_options(s, rows, of_them, disk ? rows : 0));
                        });
   if (s.rows == 0 || (exec.on_gpu() && lines == s.rows)) return nullptr;
-  HLITE_CHECK(!disk || (s.place.ranks.ranks() == 1 && s.spec.hash_capacity == 0), "{}: three tiers",
-              s.spec.name);
+  HLITE_CHECK(!disk || s.place.ranks.ranks() == 1, "{}: three tiers", s.spec.name);
   StorageTier memory{.name = "memory of the GPU",
                      .others = "the host",
                      .lines = lines,
@@ -239,23 +238,23 @@ std::unique_ptr<RowTier> make_three_tiers(const TierSetup& s) { return make_on_g
 
 const TierKind kDiskTier{.keys = "host_gb and disk",
                          .ranks = true,
-                         .hashed = true,
+                         .uses = true,
                          .instead = "",
                          .always_on_disk = true,
                          .make = make_disk_tier};
 const TierKind kGpuTier{.keys = "gpu_gb",
                         .ranks = true,
-                        .hashed = true,
+                        .uses = true,
                         .instead = "",
                         .always_on_disk = false,
                         .make = make_gpu_tier};
 const TierKind kThreeTiers{
     .keys = "gpu_gb, host_gb and disk together",
     .ranks = false,
-    .hashed = false,
+    .uses = false,
     .instead =
         "without host_gb and disk, all rows are in the memory of the host, which any number "
-        "of GPUs and hash tables can use",
+        "of GPUs and all hash tables can use",
     .always_on_disk = false,
     .make = make_three_tiers};
 

@@ -68,7 +68,7 @@ void TableSteps::declare_rows(plan::Buffers& buffers) {
         spec_.name + name, plan::BufferKind::kActivation,
         place_.max_batch * spec_.layout.keys.columns * static_cast<int64_t>(sizeof(uint32_t)));
   };
-  if (index_) rows_ = add(".rows");
+  if (index_) rows_ = brings_rows() ? tier_->brought_rows() : add(".rows");
   if (tier_) lines_ = index_ && !exec_.on_gpu() ? rows_ : add(".lines");
 }
 
@@ -200,7 +200,7 @@ void TableSteps::emit_forward(plan::Plan& plan, const TablesIo& batch) {
   if (columns_.selects()) emit_keys(plan, batch);
   const TablesIo io = own_keys(batch);
   if (exchange_) return exchange_->emit_forward(plan, io);
-  if (index_) emit_index(plan, io);
+  if (index_ && !brings_rows()) emit_index(plan, io);
   if (tier_) emit_admit(plan, io);
   emit_lookup(plan, io);
 }

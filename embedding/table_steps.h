@@ -1,7 +1,7 @@
 // TableSteps: what an embedding layer does in an iteration, on the CPU or a GPU:
 //
 //   <layer>.keys      the layer's columns of the batch's keys, where it selects them
-//   <layer>.index     hashed tables: keys -> rows, inserted by training
+//   <layer>.index     hashed tables: keys -> rows, inserted by training; or the tier brings them
 //   <layer>.admit     tables larger than memory: rows -> lines of the tier (row_tier.h)
 //   <layer>.lookup    rows of the tables -> output               embedding
 //   <layer>.sort      lookups by row, overlaps the network       embedding
@@ -89,6 +89,8 @@ class TableSteps {
   [[nodiscard]] SparseUpdateOptions how() const;
   // Returns true if the row of a key has to be looked up in an index or a tier.
   [[nodiscard]] bool finds_rows() const { return index_ || tier_; }
+  // Returns true if the rows of hashed tables come with the batch.
+  [[nodiscard]] bool brings_rows() const { return index_ && tier_ && tier_->finds_rows(); }
   // Returns true if reads for the next batch are started while a batch is worked on.
   [[nodiscard]] bool prefetches() const {
     return tier_ && tier_->reads_ahead() && !index_ && !exchange_;

@@ -27,12 +27,8 @@ const Changes kShared = {
     R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"slot_tables":[0,1,0],)"
     R"("slot_size_array":[300,5,300]})"};
 
-// What has no hash table.
 std::vector<Changes> kinds_in_three_tiers() {
   std::vector<Changes> kinds = kinds_of_tables();
-  std::erase_if(kinds, [](const Changes& kind) {
-    return !kind.empty() && kind[0].find("Hash") != std::string::npos;
-  });
   kinds.push_back(kShared);
   return kinds;
 }
@@ -191,11 +187,12 @@ TEST_CASE("three tiers: what cannot be") {
                   "expected one GPU for gpu_gb, host_gb and disk "
                   "together, found 2",
                   "without host_gb and disk"});
-  check_contains(message({run.memory("1"), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
-                          R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,)"
-                          R"("combiner":0,"max_vocabulary_size_per_gpu":345})"}),
-                 {"solver.embedding_memory", "expected no hash tables", "\"emb\"",
-                  "DistributedSlotSparseEmbeddingHash"});
+  check_contains(
+      message({run.memory("1"), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+               R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,)"
+               R"("combiner":0,"max_vocabulary_size_per_gpu":345,"when_full":"evict"})"}),
+      {"solver.embedding_memory", "expected hash tables without admission", "\"emb\"",
+       "without host_gb and disk"});
   const std::string least = run.min_gigabytes(run.memory("1e-6"));
   check_contains(message({run.memory("1e-6")}), {"solver.embedding_memory.gpu_gb: expected at"});
   check_contains(message({run.memory(least, "1e-6")}),

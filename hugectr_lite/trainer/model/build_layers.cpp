@@ -60,10 +60,10 @@ void check_memory(const config::TrainConfig& config, const config::EmbeddingMemo
     config::fail_at(node, fmt::format("expected one {} for {}, found {}; {}", gpu ? "GPU" : "rank",
                                       kind.keys, config.solver.ranks(), kind.instead));
   for (const auto& layer : layers)
-    if (layer->hashed() && !kind.hashed)
-      config::fail_at(node,
-                      fmt::format("expected no hash tables for {}, found \"{}\" of type {}; {}",
-                                  kind.keys, layer->name(), layer->type(), kind.instead));
+    if (layer->keeps_uses() && !kind.uses)
+      config::fail_at(node, fmt::format("expected hash tables without admission, eviction and "
+                                        "when_full for {}, found them in \"{}\"; {}",
+                                        kind.keys, layer->name(), kind.instead));
 }
 
 // Each layer's part of a rank's memory: by the bytes of its rows. One with next to none of them

@@ -142,9 +142,7 @@ std::string tier_traffic_text(const LayerTiers& t, const embedding::RowCacheCoun
 
 int64_t host_row_bytes(const Model& model) {
   int64_t bytes = 0;
-  for (const auto& e : model.layers().embeddings)
-    if (const embedding::RowTier* const tier = e->tables().storage().tier())
-      bytes += tier->host_bytes();
+  for (const auto& e : model.layers().embeddings) bytes += e->tables().host_bytes();
   return bytes;
 }
 
