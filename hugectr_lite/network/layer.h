@@ -174,6 +174,7 @@ struct LayerShape {
   // Of a layer that is not Rows::kAlone: its top may be packed, if these bottoms are as it is.
   std::optional<std::vector<size_t>> packs_with = {};
   bool zero_padding = false;  // of such a layer: padding of its top is 0, whoever reads it
+  bool mixes_rows = false;    // of such a layer: the last rows of its top need all of bottom 0
   int64_t last_rows = 0;      // of bottom 0 it reads the last ones alone; 0: all
   HeadWidth heads = {};
 };

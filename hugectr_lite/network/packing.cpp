@@ -277,11 +277,12 @@ class Packer {
         return dims_of(t).is_lengths || unseen(t, Along::kRows, h);
       });
     };
-    const bool selects = !e.shape.packs_with || !e.shape.packs_with->empty();
-    if (!e.shape.zero_padding &&
-        !(selects && std::any_of(counts_.begin(), counts_.end(), will_do)) && !will_do(0))
+    const bool selects = e.shape.mixes_rows || !e.shape.packs_with || !e.shape.packs_with->empty();
+    if (!(selects && std::any_of(counts_.begin(), counts_.end(), will_do)) && !will_do(0) &&
+        !e.shape.zero_padding)
       return kPadded;
     const int packed = index_of(h);
+    if (e.shape.mixes_rows) forms_[e.bottoms[0]] = index_of({h.lengths, h.rows});
     for (size_t b = 0; b < e.bottoms.size(); ++b)
       if (goes_along(e.shape, b)) forms_[e.bottoms[b]] = packed;
     return packed;

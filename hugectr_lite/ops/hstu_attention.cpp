@@ -132,16 +132,19 @@ class HstuHead {
         a_(in.attention_dim),
         c_(in.hidden_dim) {}
 
-  void begin(int64_t n, HstuRows<const T> q, HstuRows<const T> k, HstuRows<const T> v) {
+  // Of n rows, of which those from `from` on ask.
+  void begin(int64_t n, int64_t from, HstuRows<const T> q, HstuRows<const T> k,
+             HstuRows<const T> v) {
     n_ = n;
+    from_ = from;
     k_ = k;
     v_ = v;
-    take(q, {0, n}, root_, m_.q);
+    take(q, {from, n}, root_, m_.q);
   }
 
   void forward(HstuRows<T> y) {
-    m_.y.resize(n_, c_);
-    m_.y.clear(n_);
+    m_.y.resize(n_ - from_, c_);
+    m_.y.clear(n_ - from_);
     for_each_piece(
         [&](Range keys) {
           take(k_, keys, 1, m_.k);
@@ -161,16 +164,16 @@ class HstuHead {
           });
           if (masked) clear_unseen(rows, keys, weights);
           small_product(rows.size(), m_.y.width(), keys.size(), {weights, kHstuBlock, 1},
-                        m_.v.const_from(key), m_.y.from(rows.begin), true);
+                        m_.v.const_from(key), m_.y.from(rows.begin - from_), true);
         },
         [](Range) {});
-    give(m_.y, {0, n_}, scale_, y);
+    give(m_.y, {0, n_ - from_}, scale_, y);
   }
 
   void backward(HstuRows<const T> dy, HstuRows<T> dq, HstuRows<T> dk, HstuRows<T> dv) {
-    take(dy, {0, n_}, scale_, m_.dy);
-    m_.dq.resize(n_, a_);
-    m_.dq.clear(n_);
+    take(dy, {0, n_ - from_}, scale_, m_.dy);
+    m_.dq.resize(n_ - from_, a_);
+    m_.dq.clear(n_ - from_);
     for_each_piece(
         [&](Range keys) {
           take(k_, keys, 1, m_.k);
@@ -201,17 +204,18 @@ class HstuHead {
           }
           const int64_t m = rows.size(), n = keys.size();
           small_product(m, m_.dq.width(), n, {slopes, kHstuBlock, 1}, m_.k.const_from(key),
-                        m_.dq.from(rows.begin), true);
-          small_product(n, m_.dk.width(), m, {slopes, 1, kHstuBlock}, m_.q.const_from(rows.begin),
-                        m_.dk.from(key), true);
-          small_product(n, m_.dv.width(), m, {weights, 1, kHstuBlock}, m_.dy.const_from(rows.begin),
-                        m_.dv.from(key), true);
+                        m_.dq.from(rows.begin - from_), true);
+          small_product(n, m_.dk.width(), m, {slopes, 1, kHstuBlock},
+                        m_.q.const_from(rows.begin - from_), m_.dk.from(key), true);
+          small_product(n, m_.dv.width(), m, {weights, 1, kHstuBlock},
+                        m_.dy.const_from(rows.begin - from_), m_.dv.from(key), true);
         },
         [&](Range keys) {
           give(m_.dk, keys, 1, dk);  // the queries lie there multiplied by the scale of scores
           give(m_.dv, keys, 1, dv);
         });
-    give(m_.dq, {0, n_}, root_, dq);
+    for (int64_t i = 0; i < from_; ++i) std::fill_n(dq.at(i), dq.width, T{});
+    give(m_.dq, {from_, n_}, root_, dq);
   }
 
  private:
@@ -228,7 +232,7 @@ class HstuHead {
     for (Range block; block.begin < n_; block.begin = block.end) {
       block.end = std::min(n_, block.begin + kHstuBlock);
       begin(block);
-      for (Range tile; tile.begin < n_; tile.begin = tile.end) {
+      for (Range tile = {from_, 0}; tile.begin < n_; tile.begin = tile.end) {
         tile.end = std::min(n_, tile.begin + kHstuTile);
         const Range rows = m_.seen.that_see_any(tile, block);
         if (rows.size() == 0) continue;
@@ -278,11 +282,12 @@ class HstuHead {
     });
   }
   // to[r][j] = rows of x . keys, from `key` of the block on. Beyond them numbers mean nothing.
-  static void multiply(Range rows, FloatRows& x, int64_t keys, int64_t key, FloatRows& turned,
-                       float* to) {
+  void multiply(Range rows, FloatRows& x, int64_t keys, int64_t key, FloatRows& turned,
+                float* to) const {
     for (int64_t j = 0; j < keys; j += kHstuPanel)
       small_product(rows.size(), std::min(kHstuPanel, padded_width(keys - j)), x.width(),
-                    x.left(rows.begin), {turned.row(key + j), kHstuPanel}, {to + j, kHstuBlock});
+                    x.left(rows.begin - from_), {turned.row(key + j), kHstuPanel},
+                    {to + j, kHstuBlock});
   }
   void clear_unseen(Range rows, Range keys, float* numbers) const {
     for (int64_t i = rows.begin; i < rows.end; ++i)
@@ -291,24 +296,25 @@ class HstuHead {
 
   HstuMemory& m_;
   float scale_, root_;
-  int64_t a_, c_, n_ = 0;
+  int64_t a_, c_, n_ = 0, from_ = 0;
   HstuRows<const T> k_{}, v_{};
 };
 
 template <typename T>
 void check_hstu_attention(const char* op, const HstuTensors<T>& in, const Matrix<const T>& y) {
   const auto rows = in.uvqk.dim(0);
-  HLITE_CHECK(in.heads > 0 && in.attention_dim > 0 && in.hidden_dim > 0 && in.mask.window >= 0 &&
-                  in.mask.context >= 0 && in.mask.candidates >= 0 &&
-                  in.uvqk.dim(1) == 2 * in.heads * (in.attention_dim + in.hidden_dim) &&
-                  y.dim(0) == rows && y.dim(1) == in.heads * in.hidden_dim &&
-                  (in.offsets.data() ? in.offsets.size() == in.lengths.size() + 1
-                                     : in.lengths.size() * in.n == rows),
-              "{}: uvqk {}, {} heads of {} and {}, window {}, context {}, candidates {}, {} "
-              "lengths, {} offsets, {} rows of a sample, y {}",
-              op, in.uvqk.shape(), in.heads, in.attention_dim, in.hidden_dim, in.mask.window,
-              in.mask.context, in.mask.candidates, in.lengths.size(), in.offsets.size(), in.n,
-              y.shape());
+  HLITE_CHECK(
+      in.heads > 0 && in.attention_dim > 0 && in.hidden_dim > 0 && in.mask.window >= 0 &&
+          in.mask.context >= 0 && in.mask.candidates >= 0 &&
+          in.uvqk.dim(1) == 2 * in.heads * (in.attention_dim + in.hidden_dim) &&
+          (in.queries.data() ? in.queries.size() == in.lengths.size() + 1 : y.dim(0) == rows) &&
+          y.dim(1) == in.heads * in.hidden_dim &&
+          (in.offsets.data() ? in.offsets.size() == in.lengths.size() + 1
+                             : in.lengths.size() * in.n == rows),
+      "{}: uvqk {}, {} heads of {} and {}, window {}, context {}, candidates {}, {} "
+      "lengths, {} offsets, {} rows of a sample, y {}",
+      op, in.uvqk.shape(), in.heads, in.attention_dim, in.hidden_dim, in.mask.window,
+      in.mask.context, in.mask.candidates, in.lengths.size(), in.offsets.size(), in.n, y.shape());
 }
 
 // Heads of all samples, cut into parts that cost about the same.
@@ -321,7 +327,7 @@ class HstuParts {
     costs.assign(1, 0);
     for (int64_t b = 0; b < batch; ++b) {
       const int64_t n = in.length(b);
-      costs.push_back(costs.back() + n * (n + 16) + 1);
+      costs.push_back(costs.back() + n * (in.query_count(b, n) + 16) + 1);
     }
     costs_ = costs;
     const int64_t width = in.attention_dim + in.hidden_dim;
@@ -346,7 +352,7 @@ class HstuParts {
   int64_t heads_, count_ = 0;
 };
 
-// body(head's memory, begun; first row; valid rows; head) for all heads of all samples.
+// body(head's memory, begun; sample; valid rows; head) for all heads of all samples.
 template <typename T, typename Body>
 void for_each_hstu_head(const Exec& exec, const char* op, const HstuTensors<T>& in,
                         const Body& body) {
@@ -359,16 +365,17 @@ void for_each_hstu_head(const Exec& exec, const char* op, const HstuTensors<T>& 
     for (int64_t i = parts.begin(part), last = -1; i < parts.begin(part + 1); ++i) {
       const int64_t sample = i / in.heads, head = i % in.heads;
       const int64_t n = in.length(sample), first = in.first_row(sample);
+      const int64_t from = n - in.query_count(sample, n);
       if (sample != last) memory.seen.find(in.mask, n);
       last = sample;
       const auto columns = [&](int64_t column, int64_t width) {
         return HstuRows<const T>{in.uvqk.data() + first * in.uvqk.dim(1) + column, in.uvqk.dim(1),
                                  width};
       };
-      of.begin(n, columns(in.q_column(head), in.attention_dim),
+      of.begin(n, from, columns(in.q_column(head), in.attention_dim),
                columns(in.k_column(head), in.attention_dim),
                columns(in.v_column(head), in.hidden_dim));
-      body(of, first, n, head);
+      body(of, sample, n, head);
     }
   });
 }
@@ -382,8 +389,9 @@ void hstu_attention_forward(const Exec& exec, const HstuTensorsOf<T>& in, Matrix
   if (exec.on_gpu()) return kernels::hstu_attention_forward<T>(exec, in, y);
   if constexpr (kOnCpu<T>)
     for_each_hstu_head<T>(
-        exec, kName, in, [&](HstuHead<T>& of, int64_t first, int64_t n, int64_t head) {
-          const HstuRows<T> rows{y.row(first) + head * in.hidden_dim, y.dim(1), in.hidden_dim};
+        exec, kName, in, [&](HstuHead<T>& of, int64_t sample, int64_t n, int64_t head) {
+          const HstuRows<T> rows{y.row(in.first_query(sample)) + head * in.hidden_dim, y.dim(1),
+                                 in.hidden_dim};
           of.forward(rows);
           for (int64_t i = n; !in.offsets.data() && i < in.n; ++i)
             std::fill_n(rows.at(i), rows.width, T{});
@@ -402,15 +410,17 @@ void hstu_attention_backward(const Exec& exec, const HstuTensorsOf<T>& in, Matri
   if (exec.on_gpu()) return kernels::hstu_attention_backward<T>(exec, in, dy, duvqk);
   if constexpr (kOnCpu<T>)
     for_each_hstu_head<T>(
-        exec, kName, in, [&](HstuHead<T>& of, int64_t first, int64_t n, int64_t head) {
+        exec, kName, in, [&](HstuHead<T>& of, int64_t sample, int64_t n, int64_t head) {
+          const int64_t first = in.first_row(sample);
           const auto columns = [&](int64_t column, int64_t width) {
             return HstuRows<T>{duvqk.row(first) + column, duvqk.dim(1), width};
           };
           const HstuRows<T> all[] = {columns(in.q_column(head), in.attention_dim),
                                      columns(in.k_column(head), in.attention_dim),
                                      columns(in.v_column(head), in.hidden_dim)};
-          of.backward({dy.row(first) + head * in.hidden_dim, dy.dim(1), in.hidden_dim}, all[0],
-                      all[1], all[2]);
+          of.backward(
+              {dy.row(in.first_query(sample)) + head * in.hidden_dim, dy.dim(1), in.hidden_dim},
+              all[0], all[1], all[2]);
           for (const HstuRows<T>& rows : all)
             for (int64_t i = n; !in.offsets.data() && i < in.n; ++i)
               std::fill_n(rows.at(i), rows.width, T{});

@@ -45,6 +45,8 @@ struct HstuTensors {
   Matrix<const T> uvqk;
   Vector<const float> lengths;         // [B]
   Vector<const int64_t> offsets = {};  // [B+1]: a sample's first row; null: n rows for each
+  // [B+1], on the CPU: where the rows of y begin, which are a sample's last ones; null: all
+  Vector<const int64_t> queries = {};
   int64_t n = 0;  // positions of a sample, of which the first `length` are valid
   int64_t heads = 1, attention_dim = 0, hidden_dim = 0;
   float scale = 1;  // 1/N
@@ -55,6 +57,13 @@ struct HstuTensors {
   }
   [[nodiscard]] HLITE_HD int64_t first_row(int64_t sample) const {
     return offsets.data() ? offsets.data()[sample] : sample * n;
+  }
+  // The first row of y, and how many a sample of `length` rows has there.
+  [[nodiscard]] int64_t first_query(int64_t sample) const {
+    return queries.data() ? queries.data()[sample] : first_row(sample);
+  }
+  [[nodiscard]] int64_t query_count(int64_t sample, int64_t length) const {
+    return queries.data() ? queries.data()[sample + 1] - queries.data()[sample] : length;
   }
   [[nodiscard]] HLITE_HD int64_t v_column(int64_t head) const {
     return (heads + head) * hidden_dim;
@@ -67,11 +76,11 @@ struct HstuTensors {
 template <typename T>
 using HstuTensorsOf = HstuTensors<std::type_identity_t<T>>;
 
-// y [R, H c]; rows of padding become 0.
+// y [R, H c], or as many rows as `queries` says; rows of padding become 0.
 template <typename T = float>
 void hstu_attention_forward(const Exec& exec, const HstuTensorsOf<T>& in, MatrixOf<T> y);
 
-// dy [R, H c]. Of duvqk, of uvqk's shape, the columns v, q and k are overwritten (0 at padding), and
+// dy as y. Of duvqk, of uvqk's shape, the columns v, q and k are overwritten (0 at padding), and
 // u is left.
 template <typename T = float>
 void hstu_attention_backward(const Exec& exec, const HstuTensorsOf<T>& in, MatrixOf<const T> dy,

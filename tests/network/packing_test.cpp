@@ -130,6 +130,15 @@ TEST_CASE("of rows that SequenceLast alone reads, the last are computed") {
     for (const char* const name : {"bq", "y", "o", "od", "sum", "n", "f1", "f2", "b", "pos.last"})
       CHECK(rows.at(name) == last);
   }
+  auto f = history_net(kHstu, 7, true);
+  set_lengths(f, {0, 1, 2, 3, 4, 5, 5});
+  f.evaluate(7);
+  std::map<std::string, int64_t> rows;
+  for (const auto& t : f.net().tensors())
+    if (const auto offsets = f.net().offsets(f.buffers(), t, 7); !offsets.empty())
+      rows[t.name] = offsets.back();
+  CHECK(rows.at("y1") == 27);
+  CHECK(rows.at("y2") == 7);
 }
 
 TEST_CASE("packed histories have the losses and gradients of padded ones") {

@@ -75,25 +75,28 @@ constexpr float kHstuLeft = 7;  // in the gradients of u
 // y, duvqk.
 template <typename T>
 std::vector<std::vector<float>> hstu_on(const OpDevice& on, const HstuShape& s,
-                                        const HstuValues<T>& in, int64_t offset = 0) {
+                                        const HstuValues<T>& in, int64_t offset = 0,
+                                        const std::vector<int64_t>& queries = {}) {
   const DeviceTensor<T> uvqk(on, in.uvqk, offset), dy(on, in.dy, offset),
       y(on, nans(dy.size()), offset),
       duvqk(on, std::vector<float>(in.uvqk.size(), kHstuLeft), offset);
   const DeviceTensor<float> lengths(on, s.lengths);
-  const DeviceTensor<int64_t> offsets(on, s.offsets());
+  const DeviceTensor<int64_t> offsets(on, s.offsets()), first_queries(on, queries);
+  const int64_t made = queries.empty() ? in.rows : queries.back();
   const auto rows = [&](const DeviceTensor<T>& x, int64_t width) { return x.view(in.rows, width); };
   const ops::HstuTensors<T> tensors{
       .uvqk = rows(uvqk, s.width()),
       .lengths = lengths,
       .offsets = s.packed ? Vector<const int64_t>(offsets) : Vector<const int64_t>(),
+      .queries = queries.empty() ? Vector<const int64_t>() : Vector<const int64_t>(first_queries),
       .n = s.n,
       .heads = s.heads,
       .attention_dim = s.a,
       .hidden_dim = s.c,
       .scale = s.scale(),
       .mask = s.mask};
-  ops::hstu_attention_forward<T>(on.exec(), tensors, rows(y, s.heads * s.c));
-  ops::hstu_attention_backward<T>(on.exec(), tensors, rows(dy, s.heads * s.c),
+  ops::hstu_attention_forward<T>(on.exec(), tensors, y.view(made, s.heads * s.c));
+  ops::hstu_attention_backward<T>(on.exec(), tensors, dy.view(made, s.heads * s.c),
                                   rows(duvqk, s.width()));
   return {y.host(), duvqk.host()};
 }
@@ -210,6 +213,36 @@ TEST_CASE("HSTU's attention gives the same bits on any threads, in any batch, pa
   check_alone<float>(OpDevice(2), shape);
   check_alone<float>(emulated_device(), shape);
   check_alone<bf16>(emulated_device(), in_tiles);
+}
+
+TEMPLATE_TEST_CASE("HSTU's attention of the last rows alone is theirs", "", float, bf16) {
+  using T = TestType;
+  const OpDevice on(2);
+  for (const HstuShape& s : kHstuShapes)
+    for (const int64_t last : {int64_t{1}, int64_t{2}, int64_t{50}}) {
+      if (!s.packed) continue;
+      INFO(s.text() << ", the last " << last);
+      const int64_t hidden = s.heads * s.c;
+      HstuValues<T> in(s);
+      const std::vector<int64_t> offsets = s.offsets();
+      std::vector<int64_t> queries = {0};
+      std::vector<float> few, y;
+      const auto all = hstu_on<T>(on, s, in)[0];
+      for (size_t b = 0; b < s.lengths.size(); ++b) {
+        const int64_t end = offsets[b + 1], first = std::max(offsets[b], end - last);
+        queries.push_back(queries.back() + end - first);
+        std::fill(in.dy.begin() + offsets[b] * hidden, in.dy.begin() + first * hidden, 0.0f);
+        few.insert(few.end(), in.dy.begin() + first * hidden, in.dy.begin() + end * hidden);
+        y.insert(y.end(), all.begin() + first * hidden, all.begin() + end * hidden);
+      }
+      const auto want = hstu_on<T>(on, s, in)[1];
+      in.dy = few;
+      const auto got = hstu_on<T>(on, s, in, 0, queries);
+      CHECK(got[0] == y);
+      const double rounding = std::is_same_v<T, float> ? 1e-5 : kRounding<T>;
+      check_close(std::span<const float>(got[1]), std::span<const float>(want),
+                  {rounding, rounding}, "duvqk");
+    }
 }
 
 TEST_CASE("HSTU's attention does not read padding, and what is not a number shows") {

@@ -5,7 +5,8 @@
 //   O = attention of V, Q and K (ops/hstu_attention.h), Y = SiLU(U) * LN(O)
 //   y = x + dropout([SiLU(U), O, Y] W_o)
 //
-// On the CPU it works on packed rows (packing.h). Elsewhere padding is computed too, as zeros above
+// On the CPU it works on packed rows (packing.h), and of a layer whose last rows alone are read it
+// makes those: their attention, gate and output. Elsewhere padding is computed too, as zeros above
 // and in the gradient that comes from there make it nothing.
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/network/layer_parts.h"
@@ -77,11 +78,13 @@ class HstuLayer final : public Layer {
             (ops::terms_workspace(widest) + 2 * widest) * static_cast<int64_t>(sizeof(double)),
         // In the order of HstuPlace. Of statistics two floats, kept as numbers of 16 bits or more.
         .kept = {n * d, 4 * n, n * uvqk, n * hidden, n * hidden, 4 * n * groups(), n * hidden,
-                 n * hidden, n * 3 * hidden, n * uvqk, dropout_ > 0 ? n * d : 0},
+                 n * hidden, n * 3 * hidden, n * uvqk, n * d},
         .summary = fmt::format("{} head{} of {} and {}{}", heads_, heads_ == 1 ? "" : "s", a_, c_,
                                mask_.causal ? ", causal" : ""),
-        .packs_with = std::vector<size_t>{0},
-        .zero_padding = true};
+        .takes_packed = {0},
+        .packs_with = std::vector<size_t>{},
+        .zero_padding = true,
+        .mixes_rows = true};
     const auto add = [&](ParameterSpec parameter) { shape.parameters.push_back(parameter); };
     add({"uvqk_weight", {d, uvqk}, {InitializerType::kXavierUniform, d, uvqk}});
     add({"uvqk_bias", {uvqk}, {InitializerType::kZero, 0, uvqk}});
@@ -108,87 +111,88 @@ class HstuLayer final : public Layer {
                     .writes = {p.normed_x, p.input.statistics, p.uvqk},
                     .flops_per_sample = p.uvqk_flops()},
                    [=]<typename T>(const StepViews<T>& v) {
-                     p.normalize<T>(v, p.input, p.x.value, p.normed_x);
+                     p.normalize<T>(v, p.input, p.x, p.x.value, p.normed_x);
                      multiply(v.exec, p.rows(v, p.normed_x, p.d), p.uvqk_weights(v),
                               vector<T>(v.buffers, p.uvqk_bias.working, p.width),
                               p.rows(v, p.uvqk, p.width));
                    });
     add_typed_step(plan, io.type,
                    {.name = name() + ".attention",
-                    .reads = {p.uvqk, p.lengths, p.x.offsets},
+                    .reads = {p.uvqk, p.lengths, p.x.offsets, p.y.offsets},
                     .writes = {p.o},
                     .flops_per_sample = p.attention_flops(2)},
                    [=]<typename T>(const StepViews<T>& v) {
-                     ops::hstu_attention_forward<T>(v.exec, p.tensors(v), p.rows(v, p.o, p.hidden));
+                     ops::hstu_attention_forward<T>(v.exec, p.tensors(v), p.made(v, p.o, p.hidden));
                    });
-    add_part(plan, io, p, ".u", {{p.uvqk, p.width, 0}}, p.u);
+    add_u(plan, io, p, ".u", p.gated, p.u);
     add_typed_step(plan, io.type,
                    {.name = name() + ".gate",
-                    .reads = {p.u, p.o, p.output.gamma.value, p.output.beta.value, p.x.offsets},
+                    .reads = {p.u, p.o, p.output.gamma.value, p.output.beta.value, p.y.offsets},
                     .writes = {p.u, p.output.statistics, p.normed_o}},
                    [=]<typename T>(const StepViews<T>& v) {
-                     const Vector<T> u = v.flat(p.u, p.inner());
+                     const Vector<T> u = v.flat(p.u, p.inner(p.y));
                      ops::activation_forward<T>(v.exec, ops::Silu(), u, u);
-                     p.normalize<T>(v, p.output, p.o, p.normed_o);
+                     p.normalize<T>(v, p.output, p.y, p.o, p.normed_o);
                    });
     add_elementwise_step(plan, io.type, name() + ".y", ops::Elementwise::kProduct,
-                         {p.u, p.normed_o}, p.gated, p.inner());
+                         {p.u, p.normed_o}, p.gated, p.inner(p.y));
     const int64_t h = p.hidden;
     add_columns_step(plan, io.type, name() + ".concat",
                      {{p.u, h, 0, 0, h}, {p.o, h, 0, h, h}, {p.gated, h, 0, 2 * h, h}}, p.parts,
-                     3 * h, rows_of(p.x));
+                     3 * h, rows_of(p.y));
     add_typed_step(plan, io.type,
                    {.name = name() + ".output",
-                    .reads = {p.parts, p.output_weight.working, p.x.offsets},
+                    .reads = {p.parts, p.output_weight.working, p.y.offsets},
                     .writes = {p.y.value},
                     .flops_per_sample = p.output_flops()},
                    [=]<typename T>(const StepViews<T>& v) {
-                     multiply(v.exec, p.rows(v, p.parts, 3 * p.hidden), p.output_weights(v),
-                              Vector<T>{}, p.rows(v, p.y.value, p.d));
+                     multiply(v.exec, p.made(v, p.parts, 3 * p.hidden), p.output_weights(v),
+                              Vector<T>{}, p.made(v, p.y.value, p.d));
                    });
     if (train && dropout_ > 0)
       add_dropout_step(plan, io, dropout(), name() + ".dropout", p.y.value, p.y.value, p.y);
+    if (p.makes_fewer()) add_move(plan, io, ".last", p.x, p.x.value, p.y, p.spare);
     add_elementwise_step(plan, io.type, name() + ".residual", ops::Elementwise::kSum,
-                         {p.y.value, p.x.value}, p.y.value, p.y);
+                         {p.y.value, p.makes_fewer() ? p.spare : p.x.value}, p.y.value, p.y);
     clear_padding(plan, io, p, ".padding", p.y.value);
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const HstuPlace p = place_of(io);
     clear_padding(plan, io, p, ".dpadding", p.y.grad);
-    const BufferId dproduct = dropout_ > 0 ? p.dropped : p.y.grad;
+    const BufferId dproduct = dropout_ > 0 ? p.spare : p.y.grad;
     if (dropout_ > 0)
       add_dropout_step(plan, io, dropout(), name() + ".ddropout", p.y.grad, dproduct, p.y);
     add_typed_step(plan, io.type,
                    {.name = name() + ".output_wgrad",
                     .lane = io.weight_gradient_lane,
-                    .reads = {p.parts, dproduct, p.x.offsets},
+                    .reads = {p.parts, dproduct, p.y.offsets},
                     .writes = {p.output_weight.grad},
                     .flops_per_sample = p.output_flops()},
                    [=]<typename T>(const StepViews<T>& v) {
                      ops::fully_connected_backward_weights<T>(
-                         v.exec, p.rows(v, p.parts, 3 * p.hidden), p.rows(v, dproduct, p.d),
+                         v.exec, p.made(v, p.parts, 3 * p.hidden), p.made(v, dproduct, p.d),
                          matrix(v.buffers, p.output_weight.grad, 3 * p.hidden, p.d));
                    });
     add_typed_step(plan, io.type,
                    {.name = name() + ".output_bprop",
-                    .reads = {dproduct, p.output_weight.working, p.x.offsets},
+                    .reads = {dproduct, p.output_weight.working, p.y.offsets},
                     .writes = {p.parts},
                     .flops_per_sample = p.output_flops()},
                    [=]<typename T>(const StepViews<T>& v) {
-                     ops::fully_connected_backward_data<T>(v.exec, p.rows(v, dproduct, p.d),
+                     ops::fully_connected_backward_data<T>(v.exec, p.made(v, dproduct, p.d),
                                                            p.output_weights(v),
-                                                           p.rows(v, p.parts, 3 * p.hidden));
+                                                           p.made(v, p.parts, 3 * p.hidden));
                    });
     emit_gate_backward(plan, io, p);
     add_typed_step(plan, io.type,
                    {.name = name() + ".attention_bprop",
-                    .reads = {p.uvqk, p.normed_o, p.duvqk, p.lengths, p.x.offsets},
+                    .reads = {p.uvqk, p.normed_o, p.duvqk, p.lengths, p.x.offsets, p.y.offsets},
                     .writes = {p.duvqk},
                     .flops_per_sample = p.attention_flops(5)},
                    [=]<typename T>(const StepViews<T>& v) {
                      ops::hstu_attention_backward<T>(v.exec, p.tensors(v),
-                                                     p.rows(v, p.normed_o, p.hidden),
+                                                     p.made(v, p.normed_o, p.hidden),
                                                      p.rows(v, p.duvqk, p.width));
                    });
     add_typed_step(plan, io.type,
@@ -215,10 +219,11 @@ class HstuLayer final : public Layer {
                                                            p.uvqk_weights(v),
                                                            p.rows(v, p.normed_x, p.d));
                    });
-    add_norm_backward(plan, io, p, p.input, name() + ".norm_bprop", p.x.value, p.normed_x);
-    if (p.x.grad != kNoBuffer)
-      add_elementwise_step(plan, io.type, name() + ".bprop", ops::Elementwise::kSum,
-                           {p.normed_x, p.y.grad}, p.x.grad, p.x);
+    add_norm_backward(plan, io, p, p.input, p.x, name() + ".norm_bprop", p.x.value, p.normed_x);
+    if (p.x.grad == kNoBuffer) return;
+    if (p.makes_fewer()) add_move(plan, io, ".dlast", p.y, p.y.grad, p.x, p.x.grad);
+    add_elementwise_step(plan, io.type, name() + ".bprop", ops::Elementwise::kSum,
+                         {p.normed_x, p.makes_fewer() ? p.x.grad : p.y.grad}, p.x.grad, p.x);
   }
 
  private:
@@ -236,9 +241,10 @@ class HstuLayer final : public Layer {
     BufferId lengths = kNoBuffer, workspace = kNoBuffer;
     BufferId normed_x = kNoBuffer, uvqk = kNoBuffer, u = kNoBuffer, o = kNoBuffer;
     BufferId normed_o = kNoBuffer, gated = kNoBuffer;
-    BufferId parts = kNoBuffer;    // [U, O, Y]
-    BufferId duvqk = kNoBuffer;    // its gradient
-    BufferId dropped = kNoBuffer;  // the gradient of the product with output_weight
+    BufferId parts = kNoBuffer;  // [U, O, Y]
+    BufferId duvqk = kNoBuffer;  // its gradient
+    // x in the rows of y, where these are fewer, then the gradient of the product with output_weight
+    BufferId spare = kNoBuffer;
     int64_t n = 0, d = 0, heads = 1, a = 0, c = 0, hidden = 0, width = 0;
     float epsilon = 0;
     ops::HstuMask mask;
@@ -247,6 +253,13 @@ class HstuLayer final : public Layer {
     [[nodiscard]] Matrix<T> rows(const StepViews<T>& v, BufferId id, int64_t columns) const {
       return matrix<T>(v.buffers, id, v.count(rows_of(x)), columns);
     }
+    // The same of y.
+    template <typename T>
+    [[nodiscard]] Matrix<T> made(const StepViews<T>& v, BufferId id, int64_t columns) const {
+      return matrix<T>(v.buffers, id, v.count(rows_of(y)), columns);
+    }
+    // The last rows alone.
+    [[nodiscard]] bool makes_fewer() const { return x.offsets != y.offsets; }
     template <typename T>
     [[nodiscard]] Matrix<T> uvqk_weights(const StepViews<T>& v) const {
       return matrix<T>(v.buffers, uvqk_weight.working, d, width);
@@ -255,11 +268,14 @@ class HstuLayer final : public Layer {
     [[nodiscard]] Matrix<T> output_weights(const StepViews<T>& v) const {
       return matrix<T>(v.buffers, output_weight.working, 3 * hidden, d);
     }
-    // What has a row of H c numbers for each of x.
-    [[nodiscard]] LayerTensor inner() const { return {.dims = {n, hidden}, .offsets = x.offsets}; }
+    // What has a row of H c numbers for each of x or y.
+    [[nodiscard]] LayerTensor inner(const LayerTensor& like) const {
+      return {.dims = {n, hidden}, .offsets = like.offsets};
+    }
     template <typename T>
-    void normalize(const StepViews<T>& v, const Norm& of, BufferId from, BufferId to) const {
-      const int64_t all = v.count(rows_of(x)) * of.groups, columns = of.width / of.groups;
+    void normalize(const StepViews<T>& v, const Norm& of, const LayerTensor& like, BufferId from,
+                   BufferId to) const {
+      const int64_t all = v.count(rows_of(like)) * of.groups, columns = of.width / of.groups;
       ops::layer_norm_forward<T>(v.exec, matrix<T>(v.buffers, from, all, columns),
                                  vector(v.buffers, of.gamma.value, of.width),
                                  vector(v.buffers, of.beta.value, of.width), epsilon,
@@ -277,6 +293,7 @@ class HstuLayer final : public Layer {
                              .scale = 1 / static_cast<float>(n),
                              .mask = mask};
       if (x.offsets != kNoBuffer) in.offsets = v.offsets(x.offsets);
+      if (makes_fewer()) in.queries = v.offsets(y.offsets);
       return in;
     }
     [[nodiscard]] double uvqk_flops() const { return 2.0 * static_cast<double>(n * d * width); }
@@ -309,7 +326,7 @@ class HstuLayer final : public Layer {
             .gated = kept[7],
             .parts = kept[8],
             .duvqk = kept[9],
-            .dropped = kept[10],
+            .spare = kept[10],
             .n = x.dims[0],
             .d = x.dims[1],
             .heads = heads_,
@@ -330,7 +347,28 @@ class HstuLayer final : public Layer {
                 const std::vector<Columns>& from, BufferId to) const {
     std::vector<ColumnMove> moves;
     for (const Columns& of : from) moves.push_back({of.from, of.width, of.begin, 0, p.hidden});
-    add_columns_step(plan, io.type, name() + step, moves, to, p.hidden, rows_of(p.x));
+    add_columns_step(plan, io.type, name() + step, moves, to, p.hidden, rows_of(p.y));
+  }
+  // to [rows of y, H c] = u before its activation; `room` is for all rows.
+  void add_u(plan::Plan& plan, const LayerIo& io, const HstuPlace& p, const char* step,
+             BufferId room, BufferId to) const {
+    add_columns_step(plan, io.type, name() + step, {{p.uvqk, p.width, 0, 0, p.hidden}},
+                     p.makes_fewer() ? room : to, p.hidden, rows_of(p.x));
+    if (p.makes_fewer())
+      add_move(plan, io, std::string(step) + "_last", p.inner(p.x), room, p.inner(p.y), to);
+  }
+  // to = the rows of `from` that both have, and 0 for others.
+  void add_move(plan::Plan& plan, const LayerIo& io, const std::string& step, const LayerTensor& x,
+                BufferId from, const LayerTensor& y, BufferId to) const {
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + step, .reads = {from, x.offsets, y.offsets}, .writes = {to}},
+        [=]<typename T>(const StepViews<T>& v) {
+          ops::move_rows<T>(
+              v.exec,
+              {.kind = ops::RowMove::Kind::kSame, .from_rows = v.rows(x), .to_rows = v.rows(y)},
+              v.cube(from, x.dims), v.cube(to, y.dims));
+        });
   }
 
   // The gradients of the three parts, which lie in p.parts, become that of o, in p.normed_o, and
@@ -340,52 +378,55 @@ class HstuLayer final : public Layer {
     const BufferId dy = p.duvqk, d_normed_o = p.gated, du = p.u;
     add_part(plan, io, p, ".dy", {{p.parts, 3 * h, 2 * h}}, dy);
     add_elementwise_step(plan, io.type, name() + ".dnorm", ops::Elementwise::kProduct, {dy, p.u},
-                         d_normed_o, p.inner());
+                         d_normed_o, p.inner(p.y));
     add_elementwise_step(plan, io.type, name() + ".dgate", ops::Elementwise::kProduct,
-                         {p.normed_o, dy}, p.normed_o, p.inner());
+                         {p.normed_o, dy}, p.normed_o, p.inner(p.y));
     add_part(plan, io, p, ".du", {{p.parts, 3 * h, 0}, {p.normed_o, h, 0}}, du);
     const BufferId before = p.normed_o;
-    add_part(plan, io, p, ".u_again", {{p.uvqk, p.width, 0}}, before);
+    add_u(plan, io, p, ".u_again", p.duvqk, before);
     add_typed_step(
         plan, io.type,
-        {.name = name() + ".gate_bprop", .reads = {before, du, p.x.offsets}, .writes = {du}},
+        {.name = name() + ".gate_bprop", .reads = {before, du, p.y.offsets}, .writes = {du}},
         [=]<typename T>(const StepViews<T>& v) {
-          const Vector<T> d = v.flat(du, p.inner());
-          ops::activation_backward<T>(v.exec, ops::Silu(), v.flat(before, p.inner()), d, d);
+          const Vector<T> d = v.flat(du, p.inner(p.y));
+          ops::activation_backward<T>(v.exec, ops::Silu(), v.flat(before, p.inner(p.y)), d, d);
         });
-    add_norm_backward(plan, io, p, p.output, name() + ".output_norm_bprop", p.o, d_normed_o);
+    add_norm_backward(plan, io, p, p.output, p.y, name() + ".output_norm_bprop", p.o, d_normed_o);
     add_part(plan, io, p, ".do", {{p.parts, 3 * h, h}, {d_normed_o, h, 0}}, p.normed_o);
-    add_columns_step(plan, io.type, name() + ".duvqk", {{du, h, 0, 0, h}}, p.duvqk, p.width,
+    const BufferId all_du = p.makes_fewer() ? p.gated : du;
+    if (p.makes_fewer()) add_move(plan, io, ".du_all", p.inner(p.y), du, p.inner(p.x), all_du);
+    add_columns_step(plan, io.type, name() + ".duvqk", {{all_du, h, 0, 0, h}}, p.duvqk, p.width,
                      rows_of(p.x));
   }
 
   // The gradients of a normalization's parameters, and of its input in the place of that of its
   // output.
   void add_norm_backward(plan::Plan& plan, const LayerIo& io, const HstuPlace& p, const Norm& of,
-                         const std::string& step, BufferId x, BufferId gradient) const {
-    add_typed_step(plan, io.type,
-                   {.name = step,
-                    .reads = {x, gradient, of.statistics, of.gamma.value, p.x.offsets},
-                    .writes = {gradient, p.workspace, of.gamma.grad, of.beta.grad}},
-                   [=]<typename T>(const StepViews<T>& v) {
-                     const int64_t rows = v.count(rows_of(p.x)), all = rows * of.groups;
-                     const Matrix<float> statistics = matrix(v.buffers, of.statistics, all, 2);
-                     double* const at = v.buffers.template data<double>(p.workspace);
-                     const int64_t parts = ops::terms_workspace(of.width);
-                     const Matrix<double> sums(at + parts, 2, of.width);
-                     ops::layer_norm_gradient_sums<T>(v.exec, p.rows(v, x, of.width),
-                                                      p.rows(v, gradient, of.width), statistics,
-                                                      {at, parts}, sums);
-                     ops::batch_norm_parameter_gradients(v.exec, sums,
-                                                         vector(v.buffers, of.gamma.grad, of.width),
-                                                         vector(v.buffers, of.beta.grad, of.width));
-                     const auto each = [&](BufferId id) {
-                       return matrix<T>(v.buffers, id, all, of.width / of.groups);
-                     };
-                     ops::layer_norm_backward<T>(v.exec, each(x), each(gradient), statistics,
-                                                 vector(v.buffers, of.gamma.value, of.width),
-                                                 each(gradient));
-                   });
+                         const LayerTensor& like, const std::string& step, BufferId x,
+                         BufferId gradient) const {
+    add_typed_step(
+        plan, io.type,
+        {.name = step,
+         .reads = {x, gradient, of.statistics, of.gamma.value, like.offsets},
+         .writes = {gradient, p.workspace, of.gamma.grad, of.beta.grad}},
+        [=]<typename T>(const StepViews<T>& v) {
+          const int64_t rows = v.count(rows_of(like)), all = rows * of.groups;
+          const Matrix<float> statistics = matrix(v.buffers, of.statistics, all, 2);
+          double* const at = v.buffers.template data<double>(p.workspace);
+          const int64_t parts = ops::terms_workspace(of.width);
+          const Matrix<double> sums(at + parts, 2, of.width);
+          ops::layer_norm_gradient_sums<T>(v.exec, matrix<T>(v.buffers, x, rows, of.width),
+                                           matrix<T>(v.buffers, gradient, rows, of.width),
+                                           statistics, {at, parts}, sums);
+          ops::batch_norm_parameter_gradients(v.exec, sums,
+                                              vector(v.buffers, of.gamma.grad, of.width),
+                                              vector(v.buffers, of.beta.grad, of.width));
+          const auto each = [&](BufferId id) {
+            return matrix<T>(v.buffers, id, all, of.width / of.groups);
+          };
+          ops::layer_norm_backward<T>(v.exec, each(x), each(gradient), statistics,
+                                      vector(v.buffers, of.gamma.value, of.width), each(gradient));
+        });
   }
 
   // Where rows are not packed.
