@@ -5,10 +5,10 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/view.h"
 
@@ -74,7 +74,8 @@ using ConstWeightRows = BasicWeightRows<const std::byte>;
 template <typename F>
 decltype(auto) with_device_type(FloatType type, F&& f) {
   if (type == FloatType::kBf16) return f.template operator()<bf16>();
-  HLITE_CHECK(type == FloatType::kFloat, "tables of another type than float or bf16 on a GPU");
+  if (type != FloatType::kFloat)
+    throw std::logic_error("tables of another type than float or bf16 on a GPU");
   return f.template operator()<float>();
 }
 

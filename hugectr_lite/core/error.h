@@ -83,17 +83,9 @@ Failure current_failure();
 // has checks.
 [[noreturn]] void fail_check(const char* place, const char* condition, fmt::string_view format,
                              fmt::format_args args);
-// nvcc cannot evaluate fmt's check of a format while it compiles, so the other compilers alone check.
-#ifdef __CUDACC__
-template <typename... Args>
-using CheckFormat = fmt::string_view;
-#else
-template <typename... Args>
-using CheckFormat = fmt::format_string<Args...>;
-#endif
 template <typename... Args>
 [[noreturn]] void fail_check_with(const char* place, const char* condition,
-                                  CheckFormat<Args...> format, const Args&... args) {
+                                  fmt::format_string<Args...> format, const Args&... args) {
   fail_check(place, condition, format, fmt::make_format_args(args...));
 }
 

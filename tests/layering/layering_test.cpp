@@ -291,6 +291,40 @@ TEST_CASE("every include follows the arrows between folders") {
   CHECK(all.empty());
 }
 
+// Own and fmt's headers that `paths` include, and what these include.
+Names included_by(const std::vector<std::string>& paths) {
+  static const std::regex include(
+      R"re(^\s*#\s*include ["<]((hugectr_lite|embedding|fmt)/[^">]*)[">])re");
+  Names seen;
+  std::vector<std::string> open = paths;
+  while (!open.empty()) {
+    std::istringstream lines(content(open.back()));
+    open.pop_back();
+    std::smatch found;
+    for (std::string line; std::getline(lines, line);)
+      if (std::regex_search(line, found, include) && seen.insert(found[1].str()).second &&
+          !found[1].str().starts_with("fmt/"))
+        open.push_back(found[1].str());
+  }
+  return seen;
+}
+
+// nvcc does not compile fmt 9, and the emulated build, which is g++'s, would not notice.
+TEST_CASE("what nvcc compiles includes nothing of fmt") {
+  std::vector<std::string> cuda;
+  for (const std::string& path : sources({"hugectr_lite", "embedding"}))
+    if (path.ends_with(".cu")) cuda.push_back(path);
+  REQUIRE(cuda.size() > 40);
+  std::vector<std::string> found;
+  for (const std::string& path : cuda)
+    for (const std::string& name : included_by({path}))
+      if (name.starts_with("fmt/") || name == "hugectr_lite/core/error.h")
+        found.push_back(path + " includes " + name);
+  INFO("violations:" << list(found));
+  CHECK(found.empty());
+  CHECK(included_by({"hugectr_lite/core/in_quotes.h"}).contains("fmt/core.h"));
+}
+
 // ARCHITECTURE.md's table of folders: which, and the last cell of its line.
 std::vector<std::pair<std::string, std::string>> documented_arrows() {
   std::vector<std::pair<std::string, std::string>> table;
