@@ -238,8 +238,10 @@ TEMPLATE_TEST_CASE("HSTU's attention of the last rows alone is theirs", "", floa
       const auto want = hstu_on<T>(on, s, in)[1];
       in.dy = few;
       const auto got = hstu_on<T>(on, s, in, 0, queries);
-      CHECK(got[0] == y);
+      // Which panels of keys are passed over, and so the order of sums, differs.
       const double rounding = std::is_same_v<T, float> ? 1e-5 : kRounding<T>;
+      check_close(std::span<const float>(got[0]), std::span<const float>(y), {rounding, rounding},
+                  "y");
       check_close(std::span<const float>(got[1]), std::span<const float>(want),
                   {rounding, rounding}, "duvqk");
     }
