@@ -43,6 +43,8 @@ struct DeviceFunctions {
   // installed.
   int (*driver_version)() noexcept;
   int (*runtime_version)() noexcept;
+  // Whether the driver loads a kernel when it is first launched, which may wait for all that run.
+  bool (*loads_lazily)() noexcept;
 
   // Name, compute capability and memory of a device, as text.
   Function<int /*device*/, char* /*text*/, size_t /*size*/> device_description;

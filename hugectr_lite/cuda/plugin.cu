@@ -39,6 +39,21 @@ int runtime_version() noexcept {
   return cudaRuntimeGetVersion(&version) == cudaSuccess ? version : 0;
 }
 
+// cuModuleGetLoadingMode(), without linking the driver. One that does not have it loads eagerly.
+bool loads_lazily() noexcept {
+  constexpr unsigned kSince = 11070;
+  constexpr int kLazy = 2;  // CU_MODULE_LAZY_LOADING
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  int mode = 0;
+  if (cudaGetDriverEntryPointByVersion("cuModuleGetLoadingMode", &found, kSince, cudaEnableDefault,
+                                       &result) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  return found && reinterpret_cast<int (*)(int*)>(found)(&mode) == 0 && mode == kLazy;
+}
+
 int device_count(char* why, size_t size) noexcept {
   DeviceQuery query;
   query.driver_version = driver_version();
@@ -147,6 +162,7 @@ constexpr DeviceFunctions kDeviceFunctions = {
     .device_count = device_count,
     .driver_version = driver_version,
     .runtime_version = runtime_version,
+    .loads_lazily = loads_lazily,
     .device_description = {Entry<device_description>::call},
     .use_device = {Entry<use_device>::call},
     .stream_create = {Entry<stream_create>::call},

@@ -16,6 +16,7 @@
 #include "hugectr_lite/ops/metrics.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
+#include "tests/support/stream_order.h"
 
 namespace hlite::test {
 namespace {
@@ -215,6 +216,10 @@ TEST_CASE("the emulated table counts, describes and refuses like a machine") {
   char text[256] = "unchanged";
   CHECK(table.device_count(text, sizeof(text)) == 1);
   CHECK(std::string(text).empty());
+  CHECK_FALSE(table.loads_lazily());
+  emulation::machine().loads_lazily = true;
+  CHECK(table.loads_lazily());
+  emulation::machine().loads_lazily = false;
   table.device_description(0, text, sizeof(text));
   check_contains(text, {"emulated device", "compute capability 9.0", "1.0 GiB"});
   check_contains(message_of<DeviceError>([&] { table.use_device(1); }),

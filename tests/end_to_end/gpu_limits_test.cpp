@@ -6,11 +6,14 @@
 namespace hlite::test {
 namespace {
 
-// `train` where the driver is to run one kernel after the other, which several GPUs do not train
+constexpr const char* kSerially = "CUDA_LAUNCH_BLOCKING=1";  // one kernel after the other
+
+// `train` where a variable of the environment asks the driver for what several GPUs do not train
 // with.
-ProgramResult train_serially(const SmallRun& run, std::vector<std::string> arguments) {
+ProgramResult train_where(const char* variable, const SmallRun& run,
+                          std::vector<std::string> arguments) {
   std::vector<std::string> command = kEmulated;
-  command.emplace_back("CUDA_LAUNCH_BLOCKING=1");
+  command.emplace_back(variable);
   const auto train = run.command(std::move(arguments));
   command.insert(command.end(), train.begin(), train.end());
   return run_program(command);
@@ -53,7 +56,7 @@ TEST_CASE("train --check of a run on a GPU that is not here says what it would n
                               "- device cuda: ", "/nowhere/plugin.so"});
   // What no GPU trains yet is sized for the CPU.
   const auto two =
-      train_serially(run, {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]"});
+      train_where(kSerially, run, {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]"});
   CHECK(two.code == 0);
   check_contains(two.out, {"memory of rank 0", "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait"});
 }
@@ -61,11 +64,21 @@ TEST_CASE("train --check of a run on a GPU that is not here says what it would n
 TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {
   const SmallRun run;
   const auto two =
-      train_serially(run, {"--quiet", "--device", "cuda", "--set", "solver.gpu=[[0],[0]]"});
+      train_where(kSerially, run, {"--quiet", "--device", "cuda", "--set", "solver.gpu=[[0],[0]]"});
   CHECK(two.code == 4);
   check_contains(two.err,
                  {"device cuda", "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other",
                   "--device cpu"});
+  for (const char* ranks : {"solver.gpu=[[0,1]]", "solver.gpu=[[0],[0]]"}) {
+    const auto lazy = train_where("CUDA_MODULE_LOADING=LAZY", run,
+                                  {"--quiet", "--device", "cuda", "--set", ranks});
+    CHECK(lazy.code == 4);
+    check_contains(lazy.err, {"device cuda", "loads kernels at their first launch",
+                              "CUDA_MODULE_LOADING=EAGER", "--device cpu"});
+  }
+  const auto one = train_where("CUDA_MODULE_LOADING=LAZY", run,
+                               {"--quiet", "--device", "cuda", "--set", "solver.max_iter=1"});
+  CHECK(one.code == 0);
   const auto ninth = train_on_gpu(run, {"--set", "solver.gpu=[[9]]"});
   CHECK(ninth.code == 4);
   check_contains(ninth.err, {"solver.gpu asks for device 9"});

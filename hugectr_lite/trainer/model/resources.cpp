@@ -52,7 +52,13 @@ const cuda::Backend* choose_device(const config::TrainConfig& config,
   if (device == config::DeviceChoice::kCpu) return nullptr;
   if (config.solver.ranks() > 1) comm::set_driver_for_ranks();
   const auto plugin = cuda::CudaPlugin::load();
-  const std::string reason = needs_cpu(config);
+  std::string reason = needs_cpu(config);
+  if (reason.empty() && config.solver.ranks() > 1 && plugin.devices() > 0 &&
+      plugin.backend().loads_lazily())
+    reason =
+        "the driver loads kernels at their first launch (CUDA_MODULE_LOADING=LAZY, or another "
+        "library started CUDA in this process before), and GPUs would wait for each other for "
+        "ever: set CUDA_MODULE_LOADING=EAGER before the process starts";
   if (device == config::DeviceChoice::kCuda) {
     const cuda::Backend& gpu = plugin.require_device();
     if (!reason.empty()) raise<DeviceError>("device cuda: {}; run with --device cpu", reason);

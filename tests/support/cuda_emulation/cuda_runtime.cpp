@@ -33,6 +33,8 @@ Machine first_machine() {
   if (const char* devices = std::getenv("HLITE_EMULATED_DEVICES"))
     m.devices = std::clamp(std::atoi(devices), 0, kMaxDevices);
   if (const char* pairs = std::getenv("HLITE_EMULATED_BUS")) m.bus_pairs = pairs;
+  if (const char* loading = std::getenv("CUDA_MODULE_LOADING"))
+    m.loads_lazily = std::string_view(loading) == "LAZY";
   const char* const value = std::getenv("HLITE_EMULATED_STREAMS");
   const std::string_view order = value ? value : "";
   if (order == "late") m.order = StreamOrder::kLate;
@@ -148,6 +150,19 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaRuntimeGetVersion(int* version) {
   *version = machine().runtime_version;
   return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  int (*const loading_mode)(int*) = [](int* mode) {
+    constexpr int kEager = 1, kLazy = 2;
+    *mode = machine().loads_lazily ? kLazy : kEager;
+    return 0;
+  };
+  const bool known = std::string_view(symbol) == "cuModuleGetLoadingMode";
+  *function = known ? reinterpret_cast<void*>(loading_mode) : nullptr;
+  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return outcome(true);
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = thread_device;

@@ -270,6 +270,15 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
+enum cudaDriverEntryPointQueryResult {
+  cudaDriverEntryPointSuccess,
+  cudaDriverEntryPointSymbolNotFound
+};
+inline constexpr unsigned long long cudaEnableDefault = 0;
+// Knows cuModuleGetLoadingMode alone.
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned version,
+                                             unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* result);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
@@ -313,6 +322,8 @@ struct Machine {
   std::string bus_pairs;
   int driver_version = 13000;
   int runtime_version = 13000;
+  bool loads_lazily =
+      false;  // $CUDA_MODULE_LOADING=LAZY when it is first asked, as the driver does
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
   int shared_bytes_optin = 227 * 1024;
   // Few, so that kernels whose grid is what runs at a time have to go round.
