@@ -248,9 +248,14 @@ TEST_CASE("lines of an announced batch are chosen a batch ahead, and once", "[gp
 }
 
 TEST_CASE("page-locked bytes are those of two batches' lines and the rows that leave") {
-  CHECK(embedding::HostLines::bytes(three_tiers_spec().layout, 8) == 4 * 8 * (6 + 6 + 3));
-  CHECK(embedding::HostLines::bytes(three_tiers_spec().layout, 0) == 0);
-  CHECK(embedding::HostLines::bytes(embedding::SlotLayout({7}, 4), 1) == 4 * 3);
+  embedding::TablesSpec spec = three_tiers_spec();
+  CHECK(embedding::HostLines::bytes(spec, 8) == 4 * 8 * (6 + 6 + 3));
+  CHECK(embedding::HostLines::bytes(spec, 0) == 0);
+  spec.hash_capacity = 40;  // and the rows of two batches
+  CHECK(embedding::HostLines::bytes(spec, 8) == 4 * 8 * (4 * 6 + 3));
+  spec.hash_capacity = 0;
+  spec.layout = embedding::SlotLayout({7}, 4);
+  CHECK(embedding::HostLines::bytes(spec, 1) == 4 * 3);
 }
 
 }  // namespace hlite::test
