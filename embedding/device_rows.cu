@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <string>
 
+#include "embedding/block_sum.cuh"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
@@ -149,28 +150,6 @@ class SearchWay {
   }
   const uint32_t hand_, begin_, lines_, until_end_, turn_;
 };
-
-// Sum of a value of each thread of a block, and of those of the threads before this one.
-struct BlockSum {
-  uint32_t before, all;
-};
-__device__ inline BlockSum sum_block(uint32_t value, uint32_t* of_warp /*[32], shared*/) {
-  const uint32_t lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  uint32_t sum = value;
-  for (uint32_t step = 1; step < kWarp; step *= 2) {
-    const uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
-  }
-  __syncthreads();  // the sums of the call before have been read
-  if (lane == kWarp - 1) of_warp[warp] = sum;
-  __syncthreads();
-  BlockSum of{sum - value, 0};
-  for (uint32_t w = 0; w < kSearchThreads / kWarp; ++w) {
-    if (w < warp) of.before += of_warp[w];
-    of.all += of_warp[w];
-  }
-  return of;
-}
 
 // Counts what the hand would take, piece by piece, until there is enough. Blocks draw the pieces in
 // order, so those that were counted are the first ones of the way, however many they are.

@@ -26,12 +26,13 @@ SlotsRef DeviceSlots::numbers(const Exec& exec, const SlotLayout& layout) {
           .width = narrow(layout.width),
           .total_rows = layout.total_rows,
           .mean = layout.combiner == Combiner::kMean,
-          .complete = layout.complete};
+          .complete = layout.complete,
+          .ascending = layout.rows_ascend()};
 }
 
 DeviceSlots::DeviceSlots(const Exec& exec, const SlotLayout& layout) : ref_(numbers(exec, layout)) {
   std::vector<SlotRef> slots;
-  std::vector<int32_t> slot_of, table_of, table_slots;
+  std::vector<int32_t> slot_of, table_of, table_slots, table_columns;
   std::vector<TableRef> tables;
   for (int64_t s = 0; s < layout.slots(); ++s) {
     const auto i = static_cast<size_t>(s);
@@ -53,7 +54,11 @@ DeviceSlots::DeviceSlots(const Exec& exec, const SlotLayout& layout) : ref_(numb
                       .first_slot = narrow(std::ssize(table_slots)),
                       .first_lookup = lookups});
     if (ends) break;
-    for (const int64_t s : layout.table_slots[i]) table_slots.push_back(narrow(s));
+    for (const int64_t s : layout.table_slots[i]) {
+      table_slots.push_back(narrow(s));
+      for (int64_t k = 0; k < layout.hotness(s); ++k)
+        table_columns.push_back(narrow(layout.column(s) - layout.column(0) + k));
+    }
     lookups += narrow(layout.table_lookups(t));
   }
 
@@ -69,6 +74,7 @@ DeviceSlots::DeviceSlots(const Exec& exec, const SlotLayout& layout) : ref_(numb
     ref_.slot_of = put(slot_of);
     ref_.table_of = put(table_of);
     ref_.table_slots = put(table_slots);
+    ref_.table_columns = put(table_columns);
     ref_.tables = put(tables);
     if (counting) memory_ = ExecMemory(exec, cutter.bytes(), "embedding slots");
     memory = memory_.data();

@@ -36,18 +36,22 @@ struct Lookup {
   uint32_t bag;  // sample * slots + slot: row of the output, and of its gradient
 };
 
-// The place of the key of lookup i: sample by sample, column by column.
+// The place of the key in a column of the layer; and of that of lookup i, which are sample by
+// sample, column by column.
 struct KeyPlace {
   uint32_t sample, slot;
   uint32_t index;  // in the key matrix
 };
-__device__ inline KeyPlace place_of_key(const SlotsRef& slots, uint32_t i) {
-  const auto lookups = static_cast<uint32_t>(slots.lookups);
-  const uint32_t sample = i / lookups, column = i - sample * lookups;
+__device__ inline KeyPlace place_of_key(const SlotsRef& slots, uint32_t sample, uint32_t column) {
   const uint32_t slot = slots.one_hot() ? column : static_cast<uint32_t>(slots.slot_of[column]);
   return {sample, slot,
           sample * static_cast<uint32_t>(slots.columns) +
               static_cast<uint32_t>(slots.first_column) + column};
+}
+__device__ inline KeyPlace place_of_key(const SlotsRef& slots, uint32_t i) {
+  const auto lookups = static_cast<uint32_t>(slots.lookups);
+  const uint32_t sample = i / lookups;
+  return place_of_key(slots, sample, i - sample * lookups);
 }
 
 __device__ inline Lookup find_lookup(const SlotsRef& slots, const uint32_t* keys, uint32_t i,

@@ -53,6 +53,12 @@ struct SlotLayout {
   // The same slots over one shared array of rows: every table is the whole array, and keys are
   // rows.
   [[nodiscard]] SlotLayout pooled(int64_t pool_rows) const;
+  // Returns true if tables share no row, and the rows of each follow those of the one before.
+  [[nodiscard]] bool rows_ascend() const {
+    for (size_t t = 1; t < table_rows.size(); ++t)
+      if (table_offset[t] < table_offset[t - 1] + table_rows[t - 1]) return false;
+    return true;
+  }
   // The rows of table t in an array of this layout (weights or optimizer state).
   template <typename T>
   [[nodiscard]] Matrix<T> table(Matrix<T> all, int64_t t) const {

@@ -28,7 +28,7 @@ struct alignas(16) SlotRef {
   }
 };
 
-// One table, as ops on the CPU read it.
+// One table.
 struct TableRef {
   int64_t first_row;  // among all tables' rows
   int64_t rows;
@@ -41,7 +41,9 @@ struct SlotsRef {
   const int32_t* slot_of = nullptr;      // [lookups] slot of each of the layer's columns
   const int32_t* table_of = nullptr;     // [count] table of each slot
   const int32_t* table_slots = nullptr;  // [count] slots by table, those of a table ascending
-  const TableRef* tables = nullptr;      // [table_count + 1]; the last one only says where they end
+  // [lookups] the layer's columns, counted from its first, by table, those of a table ascending
+  const int32_t* table_columns = nullptr;
+  const TableRef* tables = nullptr;  // [table_count + 1]; the last one only says where they end
   int32_t count = 0;
   int32_t lookups = 0;       // columns of the layer, all slots together
   int32_t first_column = 0;  // the layer's first, among `columns`
@@ -52,6 +54,7 @@ struct SlotsRef {
   int64_t total_rows = 0;         // of all tables; on a GPU below kNoRow
   bool mean = false;              // several keys of a slot are averaged, else added
   bool complete = false;          // no column is ever without a key
+  bool ascending = false;  // tables share no row, and each table's rows follow the last one's
 
   [[nodiscard]] HLITE_HD bool one_hot() const { return lookups == count; }
   // Returns true if gradients of some rows are scaled.
@@ -59,6 +62,10 @@ struct SlotsRef {
   [[nodiscard]] HLITE_HD int32_t hotness(int64_t s) const {
     return slots[s + 1].column - slots[s].column;
   }
+  // Parts of the lookups that can be sorted by row one without the others: tables, or all as one;
+  // and the lookups of a sample in the longest of them.
+  [[nodiscard]] int32_t parts() const { return ascending ? table_count : 1; }
+  [[nodiscard]] int32_t max_part_lookups() const { return ascending ? max_table_lookups : lookups; }
   // The slots that share table t.
   [[nodiscard]] std::span<const int32_t> slots_of_table(int64_t t) const {
     return {table_slots + tables[t].first_slot, table_slots + tables[t + 1].first_slot};

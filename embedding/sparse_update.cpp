@@ -19,6 +19,8 @@ SparseUpdateShape shape_of(const Exec& exec, const SlotsRef& slots,
           .lookups = slots.lookups,
           .tables = slots.table_count,
           .max_table_lookups = slots.max_table_lookups,
+          .parts = slots.parts(),
+          .max_part_lookups = slots.max_part_lookups(),
           .width = slots.width,
           .total_rows = slots.total_rows,
           .scales = slots.scales(),
@@ -51,7 +53,11 @@ SparseUpdate::SparseUpdate(const Exec& exec, const SlotsRef& slots, const Sparse
     : slots_(slots),
       rule_(how.rule),
       shape_(shape_of(exec, slots, how)),
-      workspace_(exec, bytes_for(exec, shape_), "sparse update") {}
+      workspace_(exec, bytes_for(exec, shape_), "sparse update") {
+  if (!exec.on_gpu() || workspace_.size() == 0) return;
+  exec.cuda->zero(workspace_.data(), workspace_.size(), exec.stream);
+  exec.cuda->stream_synchronize(exec.stream);
+}
 
 int64_t SparseUpdate::workspace_bytes(const Exec& exec, const SlotsRef& slots,
                                       const SparseUpdateOptions& how) {

@@ -1,5 +1,8 @@
 // The sparse update: pairs, sort, sums and updates.
 //
+// Where the lookups of each table fit in a block's shared memory, one kernel makes the sorted list
+// (table_sort.cuh). Else kernels make the pairs, CUB sorts them, and rows become lines.
+//
 // Bytes at the MLPerf DLRM shape (batch 65,536; 26 one-hot slots; V = 128; SGD), n = 1.70 M
 // lookups, u n distinct rows (u = 0.12 with Criteo's skew, 1 with uniform keys),
 // gradients of 16 bits:
@@ -23,6 +26,7 @@
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
 #include "embedding/segment_update.cuh"
+#include "embedding/table_sort.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
 
@@ -36,6 +40,7 @@ constexpr int kMaxLevels = 8;  // 32^8 tiles
 
 // Memory that the kernels of one step share. The sort's temporary memory follows it.
 struct Workspace {
+  unsigned long long* progress = nullptr;  // at the front: it begins as 0
   uint32_t* rows[2] = {};
   uint32_t* sources[2] = {};
   float* scale = nullptr;       // [max_batch * slots], for a mean
@@ -53,6 +58,7 @@ int sort_bits(const SparseUpdateShape& shape) {
 Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   Workspace space;
   Cutter cutter(memory);
+  if (!shape.atomic) space.progress = cutter.cut<unsigned long long>(1 + int64_t{shape.parts});
   if (shape.scales) space.scale = cutter.cut<float>(shape.max_batch * shape.slots);
   if (!shape.atomic) {
     int64_t count = shape.max_batch * shape.lookups;
@@ -76,13 +82,6 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   return space;
 }
 
-// Values that make a step's scalars, in device memory.
-struct StepInputs {
-  optimizer::UpdateRule rule;
-  const float* lr;
-  const int64_t* step;
-};
-
 // A thread writes the pair of one lookup; neighbours write neighbouring pairs. Lookups without a
 // row get the row total_rows. The first thread also makes the step's scalars.
 __global__ void __launch_bounds__(kItemThreads)
@@ -95,11 +94,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const Lookup lookup = find_lookup(slots, keys, static_cast<uint32_t>(i), KeyRecorder{});
   rows[i] = lookup.row == kNoRow ? static_cast<uint32_t>(slots.total_rows) : lookup.row;
   sources[i] = lookup.bag;
-  if (!touched || lookup.row == kNoRow) return;
-  const uint32_t bit = 1u << (lookup.row % 32);
-  uint32_t* const word = &touched[lookup.row / 32];
-  // Frequent rows find their bit set, whatever other threads do: bits are only ever set.
-  if ((*static_cast<const volatile uint32_t*>(word) & bit) == 0) atomicOr(word, bit);
+  if (touched && lookup.row != kNoRow) mark_row(touched, lookup.row);
 }
 
 // Replaces the rows of a sorted list by their lines and keeps its order. no_row becomes the number
@@ -270,9 +265,23 @@ int sparse_sort(cudaStream_t stream, const SparseSortArgs& args) {
            static_cast<uint32_t>(bags), space.scale);
   if (shape.atomic) return 0;
   if (shape.sweeps) HLITE_CUDA(cudaMemsetAsync(space.touched, 0, space.touched_bytes, stream));
+  const StepInputs inputs{args.rule, args.lr, args.step};
+  if (shape.parts > 0 && sorts_by_table(batch * shape.max_part_lookups, lookups)) {
+    sort_by_table(stream, {.slots = args.slots,
+                           .keys = args.keys.data(),
+                           .batch = static_cast<uint32_t>(batch),
+                           .lines = args.lines,
+                           .rows = space.rows[0],
+                           .sources = space.sources[0],
+                           .touched = space.touched,
+                           .progress = space.progress,
+                           .inputs = inputs,
+                           .scalars = args.scalars});
+    return 0;
+  }
   launch(item_shape("write_pairs", std::max<int64_t>(lookups, 1), stream), write_pairs_kernel,
          args.slots, args.keys.data(), static_cast<uint32_t>(lookups), space.rows[0],
-         space.sources[0], space.touched, StepInputs{args.rule, args.lr, args.step}, args.scalars);
+         space.sources[0], space.touched, inputs, args.scalars);
   const hlite::gpu::Temporary temporary{args.workspace + space.bytes,
                                         args.workspace_bytes - space.bytes};
   const hlite::gpu::SortPairs<uint32_t> pairs{{space.rows[0], space.rows[1]},

@@ -22,6 +22,8 @@ struct SparseUpdateShape {
   int32_t lookups = 0;  // of a sample
   int32_t tables = 0;
   int32_t max_table_lookups = 0;  // of a sample
+  int32_t parts = 0;              // SlotsRef's
+  int32_t max_part_lookups = 0;   // of a sample
   int32_t width = 0;
   int64_t total_rows = 0;
   bool scales = false;  // gradients of some rows are scaled: a mean
@@ -55,7 +57,7 @@ struct SparseUpdateArgs {
 };
 
 namespace kernels {
-// Bytes of device memory for batches up to shape.max_batch. An error where 32-bit numbers do not
+// Bytes of device memory, which begin as 0, for batches up to shape.max_batch. An error where 32-bit numbers do not
 // reach: batches of 2^31 lookups, 2^32 keys or 2^32 output rows.
 inline const Kernel<size_t(const SparseUpdateShape&)> sparse_update_workspace{
     "sparse_update_workspace"};

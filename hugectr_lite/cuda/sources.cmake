@@ -51,6 +51,7 @@ set(hlite_kernel_sources
 set(hlite_cuda_sources
   ${hlite_kernel_sources}
   embedding/segment_update.cu
+  embedding/table_sort.cu
   hugectr_lite/cuda/device_report.cpp
   hugectr_lite/cuda/plugin.cu
   hugectr_lite/ops/cublaslt.cu

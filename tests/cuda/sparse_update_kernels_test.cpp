@@ -30,6 +30,7 @@ struct How {
   UpdateType type = UpdateType::kLocal;
   bool atomic = false;
   bool from_zero = false;
+  bool lines = false;  // row r is line rows - 1 - r
 };
 
 struct TrainedTables {
@@ -52,6 +53,8 @@ class DeviceTables {
         state1_(device.ops(), x.state(how.rule, 1)),
         rule_(how.rule.type),
         from_zero_(how.from_zero),
+        line_of_(device.ops(), lines_of(how.lines ? rows_ : 0)),
+        lines_{how.lines ? line_of_.data() : nullptr, static_cast<uint32_t>(rows_)},
         rate_(device.ops(), 1),
         step_(device.ops(), 1),
         scalars_(device.ops(), 1) {}
@@ -66,7 +69,7 @@ class DeviceTables {
     device_.ops().copy(rate_.data(), &rate, sizeof rate, device_.stream());
     device_.ops().copy(step_.data(), &step, sizeof step, device_.stream());
     update_.sort(device_.exec(), {keys.data(), x.batch, x.layout.keys.columns}, rate_.data(),
-                 step_.data(), scalars_.data());
+                 step_.data(), scalars_.data(), lines_);
     update_.update(device_.exec(),
                    View<const T, 3>(dout.data() + shift, x.batch, x.layout.slots(), width_),
                    {.w = {table_.data(), rows_, width_},
@@ -82,6 +85,11 @@ class DeviceTables {
   }
 
  private:
+  static std::vector<uint32_t> lines_of(int64_t rows) {
+    std::vector<uint32_t> lines;
+    while (rows-- > 0) lines.push_back(static_cast<uint32_t>(rows));
+    return lines;
+  }
   [[nodiscard]] Matrix<float> matrix(const DeviceArray<float>& values, int least) const {
     if (optimizer::state_count(rule_) < least) return {};
     return {values.data(), rows_, optimizer::state_width(rule_, least - 1, width_)};
@@ -94,6 +102,8 @@ class DeviceTables {
   const DeviceArray<float> table_, state0_, state1_;
   const OptimizerType rule_;
   const bool from_zero_;
+  const DeviceArray<uint32_t> line_of_;
+  const embedding::LineOfRow lines_;
   const DeviceArray<float> rate_;
   const DeviceArray<int64_t> step_;
   const DeviceArray<optimizer::StepScalars> scalars_;
@@ -340,6 +350,29 @@ TEST_CASE("sparse update kernels give the same bits in any order of threads") {
       }
       emulation::set_order(emulation::Order::kForward);
     }
+  }
+}
+
+// CUB, where a block has too little memory; then the widths must be of kernels that need none.
+TEST_CASE("tables trained on lists that blocks sort have the bits of those that CUB sorts") {
+  const OnDevice device(emulated_cuda());
+  const auto same = [&](const LookupCase& x, const How& how) {
+    const TrainedTables by_blocks = train<bf16>(device, x, how);
+    const int bytes = std::exchange(emulation::machine().shared_bytes_optin, 0);
+    const TrainedTables by_cub = train<bf16>(device, x, how);
+    emulation::machine().shared_bytes_optin = bytes;
+    CHECK((by_blocks == by_cub));
+    CHECK(by_blocks.table != x.table);
+  };
+  for (const How& how :
+       {How{all_rules()[3]}, How{all_rules()[7]}, How{all_rules()[0]},
+        How{.rule = all_rules()[3], .lines = true}, How{all_rules()[3], UpdateType::kGlobal}}) {
+    LookupCase one_hot({300, 3, 1, 257, 40}, 12, 150);
+    same(one_hot, how);
+    same({{400, 3, 40}, 12, 60, {4, 1, 20}, Combiner::kMean}, how);
+    same({{90, 3, 90, 90}, 12, 60, {4, 1, 1, 20}, Combiner::kSum, {0, 1, 0, 0}}, how);
+    one_hot.layout.complete = false;  // some keys are absent
+    same(one_hot, how);
   }
 }
 
