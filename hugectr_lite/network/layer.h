@@ -119,6 +119,9 @@ struct LayerTraits {
   bool takes_lengths = false;
   // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
   bool joint_gradients = false;
+  // It can mask the gradient of bottom 0 by the ReLU that made this (LayerIo::Below), as it reads the
+  // values anyway.
+  bool masks_by_values = false;
   // Bottoms in whose gradient emit_backward()'s steps look for NaN and infinity while they write
   // it, setting LayerIo::gradient_overflow to 1, so that no other step has to read it for that.
   std::vector<size_t> finds_gradient_overflow_in = {};
@@ -217,9 +220,10 @@ struct LayerIo {
   BufferId relu_mask = kNoBuffer;
   // No step reads gradients of weights, or biases, before the update: they can have their own lane.
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
-  // `below` is set when bottom 0 comes straight from an inner product that no other layer reads: this
-  // layer's data gradient then also applies that layer's ReLU and, where both share a lane, sums its
-  // bias gradient. That layer finds its own gradient masked: `dz_ready`.
+  // `below` is set when bottom 0 comes straight from an inner product that no other layer reads, in
+  // inner products, and on a GPU where LayerTraits::masks_by_values says so: this layer's data
+  // gradient then also applies that layer's ReLU and, where both share a lane, sums its bias
+  // gradient. That layer finds its own gradient masked: `dz_ready`.
   struct Below {
     BufferId bias_grad = kNoBuffer;
     bool relu = false;

@@ -190,7 +190,8 @@ class Network {
   void declare_logits(Buffers& buffers);
   void emit_logits(plan::Plan& plan) const;
   void find_head();
-  [[nodiscard]] bool is_masked_by_head(const LayerEntry& below) const;
+  [[nodiscard]] bool masks_by_values(const LayerEntry& layer) const;
+  [[nodiscard]] bool is_masked_by_values(const LayerEntry& below) const;
   void fuse_backward();
   void declare_offsets(Buffers& buffers);
   void emit_offsets(plan::Plan& plan, int producer) const;

@@ -136,7 +136,7 @@ void Network::add_layer_buffers(Buffers& buffers, LayerEntry& e) {
     return bytes == 0 ? kNoBuffer : buffers.add(layer + "." + what, BufferKind::kActivation, bytes);
   };
   io.workspace = activation("workspace", e.shape.workspace_bytes);
-  if (setup_.relu_masks && !is_masked_by_head(e))
+  if (setup_.relu_masks && !is_masked_by_values(e))
     io.relu_mask = activation("relu_mask", setup_.max_batch * e.shape.relu_mask_bytes);
   for (size_t i = 0; i < e.shape.kept.size(); ++i)
     io.kept.push_back(activation(fmt::format("kept{}", i), setup_.max_batch * e.shape.kept[i] *
@@ -223,16 +223,23 @@ void Network::find_head() {
     head_ = layer;
 }
 
-// Its ReLU needs no record: the head reads what it let pass anyway.
-bool Network::is_masked_by_head(const LayerEntry& below) const {
-  if (!head_ || !below.layer->traits().is_inner_product) return false;
-  const size_t x = layers_[*head_].bottoms[0];
-  return below.tops[0] == x && tensors_[x].consumers.size() == 1;
+// Returns true if a layer, no inner product, masks the gradient of bottom 0. Not on the CPU, where
+// masking and the sum of the bias gradient are one pass.
+bool Network::masks_by_values(const LayerEntry& e) const {
+  return e.layer->traits().masks_by_values && setup_.weight_gradient_lane != plan::Lane::kCompute;
+}
+
+// Its ReLU needs no record: the head, or another layer, reads what it let pass anyway.
+bool Network::is_masked_by_values(const LayerEntry& below) const {
+  if (!below.layer->traits().is_inner_product) return false;
+  const auto& consumers = tensors_[below.tops[0]].consumers;
+  if (consumers.size() != 1 || consumers[0].second != 0) return false;
+  return consumers[0].first == head_ || masks_by_values(layers_[consumers[0].first]);
 }
 
 void Network::fuse_backward() {
   for (LayerEntry& e : layers_) {
-    if (!e.layer->traits().is_inner_product) continue;
+    if (!e.layer->traits().is_inner_product && !masks_by_values(e)) continue;
     const TensorEntry& x = tensors_[e.bottoms[0]];
     if (x.producer < 0 || x.consumers.size() != 1) continue;
     LayerEntry& below = layers_[static_cast<size_t>(x.producer)];

@@ -21,8 +21,8 @@
 //   backward, data     309 GFLOP   0.99 GB   0.40 ms
 //   backward, weights  310 GFLOP   1.03 GB   0.42 ms
 // Bound by memory: 13-512 (15 us a product), 256-128 (11 us), 256-1 (7 us). Own kernels: the
-// products of 256-1, in training all of them as one (loss_head.cu), and bias_relu_backward after
-// 256-128 (35 MB with mask: 7 us).
+// products of 256-1, in training all of them as one (loss_head.cu). The interaction masks the
+// gradient of 256-128 while it makes it.
 #include "hugectr_lite/ops/fully_connected.h"
 
 #include <string>

@@ -7,6 +7,7 @@
 #include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/ops/bf16_dot.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/fully_connected.h"
 #include "hugectr_lite/ops/interaction_dot.h"
 #include "hugectr_lite/ops/interaction_loops.h"
 #include "hugectr_lite/ops/non_finite.h"
@@ -146,7 +147,7 @@ void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<cons
 template <typename T>
 void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
                           MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
-                          int32_t* gradient_overflow) {
+                          int32_t* gradient_overflow, bool relu) {
   check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
   HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
               "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
@@ -155,11 +156,13 @@ void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<con
               "dslots {}, slots {}", dslots.shape(), slots.shape());
   if (exec.on_gpu())
     return kernels::interaction_backward<T>(exec, bottom, slots, dout, dbottom, dslots,
-                                            gradient_overflow, {});
-  if constexpr (kOnCpu<T>)
+                                            gradient_overflow, relu, {});
+  if constexpr (kOnCpu<T>) {
     backward_on_cpu<T>(exec, bottom, slots, dout, dbottom, dslots);
-  else
+    if (relu) bias_relu_backward<T>(exec, bottom, dbottom, {});
+  } else {
     needs_gpu("interaction_backward");
+  }
   if (gradient_overflow)
     flag_non_finite<T>(exec, Vector<T>(dslots.data(), dslots.size()), gradient_overflow);
 }

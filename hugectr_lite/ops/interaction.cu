@@ -19,6 +19,7 @@
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/interaction_inputs.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 #include "hugectr_lite/ops/non_finite.h"
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(128) forward_kernel(ChunkedInputs<T> of, Matri
 template <typename T>
 __global__ void __launch_bounds__(128)
     backward_kernel(ChunkedInputs<T> of, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                    int* gradient_overflow) {
+                    int* gradient_overflow, bool relu) {
   float* tile = dynamic_shared<float>();
   const StoredInputs<T>& in = of.in;
   const int64_t width = in.width(), stride = of.tile_stride();
@@ -142,6 +143,7 @@ __global__ void __launch_bounds__(128)
         pair = grad + interaction_column(width, i, i + 1);
         for (int64_t k = i + 1; k < in.count(); pair += k, ++k)
           sum += to_float(*pair) * tile[k * stride + column];
+        if (i == 0 && relu) sum = relu_gradient(tile[column], sum);
         const T rounded = from_float<T>(sum);
         to[begin + column] = rounded;
         found |= i > 0 && non_finite(to_float(rounded));
@@ -191,11 +193,11 @@ void interaction_forward(cudaStream_t stream, Matrix<const T> bottom, View<const
 template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                          int32_t* gradient_overflow, const InteractionLaunch& how) {
+                          int32_t* gradient_overflow, bool relu, const InteractionLaunch& how) {
   const StoredInputs<T> in{bottom, slots};
-  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, gradient_overflow, how)) return;
+  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, gradient_overflow, relu, how)) return;
   start("interaction_backward", stream, how, in, backward_kernel<T>, dout, dbottom, dslots,
-        gradient_overflow);
+        gradient_overflow, relu);
 }
 
 HLITE_KERNELS(interaction) {

@@ -40,11 +40,12 @@ void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<cons
 // and slots themselves. dout's pad column is ignored. The term s[r][r] * input[r] = 0 is left out
 // or not, as suits the shape: it shows where an input is not finite. `gradient_overflow`, unless
 // null, is in memory of the op's device: set to 1 if there is a NaN or infinity in dslots, and left
-// otherwise, as flag_non_finite() would.
+// otherwise, as flag_non_finite() would. relu: bottom is the output of a ReLU, and dbottom the
+// gradient of its input, 0 where bottom > 0 is false.
 template <typename T = float>
 void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
                           MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
-                          int32_t* gradient_overflow = nullptr);
+                          int32_t* gradient_overflow = nullptr, bool relu = false);
 
 // The launch of a kernel. For every max_blocks the bits are the same. shared_bytes decides which
 // kernel takes a shape: one in which a warp has a sample in its share of them, else one that takes
@@ -62,7 +63,7 @@ inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
 template <typename T>
 inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
                          Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/,
-                         int32_t* /*gradient_overflow*/, const InteractionLaunch&)>
+                         int32_t* /*gradient_overflow*/, bool /*relu*/, const InteractionLaunch&)>
     interaction_backward{"interaction_backward"};
 }  // namespace kernels
 

@@ -19,6 +19,7 @@
 // The last column is of an SM and its busiest unit, shared memory's 8 * 4 * 32 + staging in
 // forward, the multiply-adds' 864 + staging in backward; memory takes 910 and 1,710. So forward is
 // bound by shared memory at about 325 us, backward by memory.
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 #include "hugectr_lite/ops/non_finite.h"
 
@@ -129,7 +130,7 @@ struct BackwardMemory {
 
 __global__ void __launch_bounds__(kMaxWarps* kWarp)
     backward_kernel(StoredInputs<float> in, Matrix<const float> dout, Matrix<float> dbottom,
-                    View<float, 3> dslots, int* gradient_overflow) {
+                    View<float, 3> dslots, int* gradient_overflow, bool relu) {
   const SampleSize size = SampleSize::of(in);
   const BackwardMemory memory{size};
   const int stride = tile_stride<float>(size.width), lane = lane_index();
@@ -176,6 +177,9 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
         const int row = first + i;
         float* const to = row == 0 ? dbottom.row(b) : dslots.row(b) + int64_t{row - 1} * size.width;
         if (row >= size.inputs) continue;
+        if (row == 0 && relu)
+#pragma unroll
+          for (int j = 0; j < 4; ++j) sums[i].at[j] = relu_gradient(tile[v + j], sums[i].at[j]);
         reinterpret_cast<Floats*>(to)[at.column] = sums[i];
 #pragma unroll
         for (int j = 0; j < 4; ++j) found |= row > 0 && non_finite(sums[i].at[j]);
@@ -202,11 +206,11 @@ bool forward_by_warps(cudaStream_t stream, const StoredInputs<float>& in, Matrix
 template <>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<float>& in, Matrix<const float> dout,
                        Matrix<float> dbottom, View<float, 3> dslots, int32_t* gradient_overflow,
-                       const InteractionLaunch& how) {
+                       bool relu, const InteractionLaunch& how) {
   return is_for_fours(in) && is_aligned(dbottom.data()) && is_aligned(dslots.data()) &&
          start_warps("interaction_backward", stream, how, in.samples(),
                      BackwardMemory{SampleSize::of(in)}.bytes(), backward_kernel, in, dout, dbottom,
-                     dslots, gradient_overflow);
+                     dslots, gradient_overflow, relu);
 }
 
 }  // namespace hlite::ops::gpu

@@ -10,7 +10,8 @@
 //             next sample's vectors are on their way meanwhile.
 //   backward  S [n',n'] from dout, symmetric with a zero diagonal, into registers; then S X, 16
 //             columns at a time, over the columns of X that it was made of. These leave no room for
-//             the next sample's vectors, which come into the L2 cache meanwhile
+//             the next sample's vectors, which come into the L2 cache meanwhile. Where the bottom
+//             vector came out of a ReLU, it decides what passes of its own gradient
 //
 // What stands for missing rows meets nothing that is written in forward, and zeros in backward.
 // Memory is read and written in 16 bytes a lane, each byte once.
@@ -195,6 +196,13 @@ class NonFiniteFlag {
   uint32_t seen_ = 0;
 };
 
+// All bits of those of two numbers that are positive.
+template <typename T>
+__device__ inline uint32_t positive(uint32_t two) {
+  const T first{static_cast<uint16_t>(two)}, second{static_cast<uint16_t>(two >> 16)};
+  return (to_float(first) > 0 ? 0x0000ffffu : 0u) | (to_float(second) > 0 ? 0xffff0000u : 0u);
+}
+
 // Adds 16 columns of S X to sums, those from v on. rows: matrix_row() of each tile of X.
 template <typename T, int kTiles>
 __device__ inline void multiply_columns(const uint32_t (&s)[kTiles][kTiles][4],
@@ -215,7 +223,7 @@ __device__ inline void multiply_columns(const uint32_t (&s)[kTiles][kTiles][4],
 template <typename T, int kTiles, int kWidth>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     backward_kernel(StoredInputs<T> in, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                    int* gradient_overflow) {
+                    int* gradient_overflow, bool relu) {
   const SampleSize size = size_of<kWidth>(in);
   const WarpMemory<T> memory{size};
   const LanePlace place = LanePlace::here();
@@ -261,8 +269,10 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           const float* const two = &sums[p / 2][j][p % 2 * 2];
-          *reinterpret_cast<Two*>(result + p * kHalf * stride + v + j * kHalf) =
-              Two{pack_pair<T>(two[0], two[1])};
+          Two* const to = reinterpret_cast<Two*>(result + p * kHalf * stride + v + j * kHalf);
+          uint32_t word = pack_pair<T>(two[0], two[1]);
+          if (p == 0 && relu && place.row == 0) word &= positive<T>(to->word);
+          *to = Two{word};
         }
       }
     }
@@ -306,7 +316,7 @@ bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> 
 
 template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
-                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow,
+                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow, bool relu,
                        const InteractionLaunch& how) {
   if (!is_for_tiles<T>(in) || !is_aligned(dbottom.data()) || !is_aligned(dslots.data()))
     return false;
@@ -314,7 +324,7 @@ bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<co
     return start_warps("interaction_backward", stream, how, in.samples(),
                        WarpMemory<T>{SampleSize::of(in)}.bytes(),
                        backward_kernel<T, kTiles, kWidth>, in, dout, dbottom, dslots,
-                       gradient_overflow);
+                       gradient_overflow, relu);
   });
 }
 
@@ -322,7 +332,8 @@ bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<co
   template bool forward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<T>,        \
                                     const InteractionLaunch&);                              \
   template bool backward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<const T>, \
-                                     Matrix<T>, View<T, 3>, int32_t*, const InteractionLaunch&);
+                                     Matrix<T>, View<T, 3>, int32_t*, bool,                 \
+                                     const InteractionLaunch&);
 HLITE_INSTANTIATE(bf16)
 HLITE_INSTANTIATE(fp16)
 #undef HLITE_INSTANTIATE

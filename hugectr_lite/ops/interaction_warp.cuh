@@ -21,7 +21,7 @@ bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> 
                       const InteractionLaunch& how);
 template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
-                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow,
+                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow, bool relu,
                        const InteractionLaunch& how);
 
 constexpr int kMaxWarps = 2;  // of a block: small blocks fill shared memory best

@@ -14,7 +14,7 @@ using Case = InteractionCase;
 template <typename T>
 using Problem = InteractionProblem<T>;
 
-// out, dbottom and dslots, in place.
+// out, dbottom and dslots, in place, of a bottom vector that comes out of a ReLU.
 template <typename T>
 std::vector<float> run_kernels(const Problem<T>& problem, const ops::InteractionLaunch& how) {
   const OpDevice on = emulated_device();
@@ -26,7 +26,7 @@ std::vector<float> run_kernels(const Problem<T>& problem, const ops::Interaction
                                        out.view(B, width), how);
   ops::kernels::interaction_backward<T>(on.exec(), bottom.view(B, V), slots.view(B, n, V),
                                         dout.view(B, width), bottom.view(B, V), slots.view(B, n, V),
-                                        nullptr, how);
+                                        nullptr, true, how);
   std::vector<float> all = out.host();
   for (const auto& part : {bottom.host(), slots.host()})
     all.insert(all.end(), part.begin(), part.end());
@@ -37,7 +37,7 @@ std::vector<float> run_kernels(const Problem<T>& problem, const ops::Interaction
 template <typename T>
 std::vector<double> oracle(const Problem<T>& problem) {
   std::vector<double> all = forward_oracle(problem);
-  const InteractionGradients<double> g = backward_oracle(problem);
+  const InteractionGradients<double> g = backward_oracle(problem, true);
   all.insert(all.end(), g.bottom.begin(), g.bottom.end());
   all.insert(all.end(), g.slots.begin(), g.slots.end());
   return all;

@@ -198,6 +198,13 @@ struct PrecisionCase {
   double tolerance;  // a few roundings: 2^-8 for bf16, 2^-11 for fp16
 };
 
+// Kernels, copies and other pieces of work in the graph of an iteration.
+size_t nodes_of(const std::string& layers, const std::vector<std::string>& changes) {
+  Trained gpu(layers, changes, &emulated_cuda());
+  for (int i = 0; i < 3; ++i) gpu.train();  // the last one as a graph
+  return emulation::graph_nodes();
+}
+
 }  // namespace
 
 TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded", "[gpu]") {
@@ -393,16 +400,32 @@ TEST_CASE("on a GPU gradients of weights overlap those of activations") {
     CHECK(overlap("f.wgrad", "i.bprop"));
     CHECK(overlap("f.wgrad", "emb.update"));
     CHECK(overlap("z.wgrad", "z.bprop"));
-    for (const char* step : {"g.dbias", "z.dbias"})  // done by their .wgrad
+    for (const char* step : {"b.dbias", "g.dbias", "z.dbias"})  // done by their .wgrad
       CHECK_THROWS_AS(plan.index_of(step), Error);
-    const auto& g = plan.steps()[static_cast<size_t>(plan.index_of("g.wgrad"))];
-    CHECK(g.writes.size() == 2);
+    const auto writes = [&](const char* step) {
+      return plan.steps()[static_cast<size_t>(plan.index_of(step))].writes.size();
+    };
+    CHECK(writes("g.wgrad") == 2);
+    CHECK(writes("b.wgrad") == 2);
+    CHECK(writes("b.fprop") == 1);  // no mask of its ReLU: the interaction reads what it let pass
+    CHECK(writes("f.fprop") == 2);
     CHECK(!overlap("g.bprop", "f.wgrad"));
     CHECK(!overlap("b.wgrad", "dense_update"));
   }
   Trained cpu(kPlain, {}, nullptr);
   const plan::Plan& plan = cpu.model().train_plan();
   CHECK(!plan.may_overlap(plan.index_of("g.wgrad"), plan.index_of("f.bprop")));
+  CHECK(plan.index_of("b.dbias") > 0);
+}
+
+TEST_CASE("on a GPU the ReLU below an interaction takes no kernel of its own") {
+  emulated_cuda().use_device(0);
+  for (const std::string& layers : {kHead, with_width_16(kHead)}) {
+    std::string without = layers;
+    without.replace(without.find("FusedInnerProduct"), 17, "InnerProduct");
+    CHECK(nodes_of(layers, {"solver.precision=bf16"}) ==
+          nodes_of(without, {"solver.precision=bf16"}));
+  }
 }
 
 TEST_CASE("on a GPU the loss's step does the work of the layer of one output below it") {
@@ -421,13 +444,8 @@ TEST_CASE("on a GPU the loss's step does the work of the layer of one output bel
     CHECK(gpu.model().eval_plan().index_of("z.fprop") > 0);
   }
   // One kernel, in place of seven: of the offset, of the loss two, of z's products four.
-  const auto nodes = [](const std::vector<std::string>& changes) {
-    Trained gpu(kHead, changes, &emulated_cuda());
-    for (int i = 0; i < 3; ++i) gpu.train();  // the last one as a graph
-    return emulation::graph_nodes();
-  };
-  CHECK(nodes({"solver.precision=bf16"}) + 6 ==
-        nodes({"solver.precision=bf16", "layers.loss.base_score=0.2"}));
+  CHECK(nodes_of(kHead, {"solver.precision=bf16"}) + 6 ==
+        nodes_of(kHead, {"solver.precision=bf16", "layers.loss.base_score=0.2"}));
   // A loss that adds to the logits, a width that is no multiple of 16 bytes.
   for (const auto& [layers, change] :
        {std::pair(kHead, "layers.loss.base_score=0.2"), {kPlain, "solver.precision=bf16"}}) {

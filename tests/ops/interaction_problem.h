@@ -77,9 +77,10 @@ struct InteractionGradients {
   std::vector<T> bottom, slots;
 };
 
-// Each pair passes its gradient to both of its vectors.
+// Each pair passes its gradient to both of its vectors; and a ReLU that made the bottom vector what it
+// let pass.
 template <typename T>
-InteractionGradients<double> backward_oracle(const InteractionProblem<T>& p) {
+InteractionGradients<double> backward_oracle(const InteractionProblem<T>& p, bool relu = false) {
   const auto [B, n, V] = p.size;
   InteractionGradients<double> g;
   std::vector<double> all(static_cast<size_t>((n + 1) * V));  // of a sample
@@ -93,7 +94,8 @@ InteractionGradients<double> backward_oracle(const InteractionProblem<T>& p) {
           all[static_cast<size_t>(r * V + v)] += static_cast<double>(*weight) * p.input(b, c, v);
           all[static_cast<size_t>(c * V + v)] += static_cast<double>(*weight) * p.input(b, r, v);
         }
-    g.bottom.insert(g.bottom.end(), all.begin(), all.begin() + V);
+    for (int64_t v = 0; v < V; ++v)
+      g.bottom.push_back(!relu || p.input(b, 0, v) > 0 ? all[static_cast<size_t>(v)] : 0.0);
     g.slots.insert(g.slots.end(), all.begin() + V, all.end());
   }
   return g;
@@ -131,7 +133,7 @@ std::vector<float> run_forward(const OpDevice& on, const InteractionProblem<T>& 
 template <typename T>
 InteractionGradients<float> run_backward(const OpDevice& on, const InteractionProblem<T>& p,
                                          bool in_place = false, const Shifts& shifts = {},
-                                         int32_t* gradient_overflow = nullptr) {
+                                         int32_t* gradient_overflow = nullptr, bool relu = false) {
   const auto [B, n, V] = p.size;
   const DeviceTensor<T> bottom(on, p.bottom, shifts.vectors), slots(on, p.slots, shifts.vectors);
   const DeviceTensor<T> dout(on, p.dout, shifts.rows);
@@ -142,7 +144,8 @@ InteractionGradients<float> run_backward(const OpDevice& on, const InteractionPr
   const auto& to_slots = in_place ? slots : dslots;
   ops::interaction_backward<T>(on.exec(), bottom.view(B, V), slots.view(B, n, V),
                                dout.view(B, p.size.out_width()), to_bottom.view(B, V),
-                               to_slots.view(B, n, V), gradient_overflow ? flag.data() : nullptr);
+                               to_slots.view(B, n, V), gradient_overflow ? flag.data() : nullptr,
+                               relu);
   if (gradient_overflow) *gradient_overflow = flag.host()[0];
   return {to_bottom.host(), to_slots.host()};
 }

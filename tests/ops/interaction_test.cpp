@@ -34,12 +34,15 @@ void check_definition(const OpDevice& on, const Problem<T>& problem, const Shift
     REQUIRE(std::equal(row, row + V, problem.bottom.begin() + b * V));
     REQUIRE(row[problem.size.out_width() - 1] == 0);
   }
-  const InteractionGradients<double> want = backward_oracle(problem);
-  for (const bool in_place : {false, true}) {
-    if (in_place && !on.on_gpu()) continue;
-    const InteractionGradients<float> got = run_backward(on, problem, in_place, shifts);
-    check_close(got.bottom, want.bottom, interaction_tolerance<T>(on, n), "dbottom");
-    check_close(got.slots, want.slots, interaction_tolerance<T>(on, n), "dslots");
+  for (const bool relu : {false, true}) {
+    const InteractionGradients<double> want = backward_oracle(problem, relu);
+    for (const bool in_place : {false, true}) {
+      if (in_place && !on.on_gpu()) continue;
+      const InteractionGradients<float> got =
+          run_backward(on, problem, in_place, shifts, nullptr, relu);
+      check_close(got.bottom, want.bottom, interaction_tolerance<T>(on, n), "dbottom");
+      check_close(got.slots, want.slots, interaction_tolerance<T>(on, n), "dslots");
+    }
   }
 }
 
@@ -90,6 +93,29 @@ TEST_CASE("interaction gives the same bits on any threads") {
       all.insert(all.end(), g.slots.begin(), g.slots.end());
       return all;
     });
+}
+
+// As the op and a pass over its result do it: the other gradients keep their bits, and what does not
+// pass is 0 whatever it was.
+TEMPLATE_TEST_CASE("interaction_backward masks by the bottom vector what a ReLU did not let pass",
+                   "[gpu]", float, bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>())
+    for (const Case& size : {Case{5, 26, 128}, Case{3, 4, 48}, Case{3, 4, 12}, Case{3, 4, 5}}) {
+      INFO(on.name() << ", " << size.text());
+      Problem<T> problem(size);
+      problem.input(0, 0, 1) = 0;
+      problem.input(0, 0, 2) = -0.0f;
+      problem.input(1, 0, 3) = -1;
+      problem.grad(1, 3) = NAN;
+      InteractionGradients<float> want = run_backward(on, problem);
+      for (size_t i = 0; i < want.bottom.size(); ++i)
+        if (!(problem.bottom[i] > 0)) want.bottom[i] = 0;
+      const auto got = run_backward(on, problem, on.on_gpu(), {}, nullptr, true);
+      CHECK(same_values(got.bottom, want.bottom));
+      CHECK(same_values(got.slots, want.slots));
+      CHECK(std::count(got.bottom.begin(), got.bottom.end(), 0.0f) > size.samples);
+    }
 }
 
 // ---- Numbers that are none ----

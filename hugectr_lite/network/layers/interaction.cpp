@@ -19,6 +19,7 @@ class InteractionLayer : public Layer {
     if (tops().size() != 2) expect_tops(s, 1);
     traits_.data_tops = 1;
     traits_.joint_gradients = true;
+    traits_.masks_by_values = true;
     traits_.finds_gradient_overflow_in = {1};
   }
 
@@ -58,11 +59,13 @@ class InteractionLayer : public Layer {
                     .reads = {x.value, slots.value, y.grad},
                     .writes = {x.grad, slots.grad, io.gradient_overflow},
                     .flops_per_sample = 2 * flops(slots.dims)},
-                   [=, overflow = io.gradient_overflow]<typename T>(const StepViews<T>& v) {
+                   [=, overflow = io.gradient_overflow,
+                    relu = io.below.relu]<typename T>(const StepViews<T>& v) {
                      ops::interaction_backward<T>(
                          v.exec, v.rows(x.value, x.dims[0]), v.cube(slots.value, slots.dims),
                          v.rows(y.grad, y.dims[0]), v.rows(x.grad, x.dims[0]),
-                         v.cube(slots.grad, slots.dims), pointer<int32_t>(v.buffers, overflow));
+                         v.cube(slots.grad, slots.dims), pointer<int32_t>(v.buffers, overflow),
+                         relu);
                    });
   }
 
