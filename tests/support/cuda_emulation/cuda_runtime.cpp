@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/support/cuda_emulation/cuda_runtime_api.h"
 #include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
 
@@ -52,6 +53,10 @@ size_t allowed_bytes(const void* kernel) {
 
 }  // namespace
 
+int& l2_bytes() {
+  static int bytes = 50 << 20;
+  return bytes;
+}
 Machine& machine() {
   static Machine the_machine = first_machine();
   return the_machine;
@@ -222,6 +227,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
   *value = attribute == cudaDevAttrMultiProcessorCount ? machine().multiprocessors
+           : attribute == cudaDevAttrL2CacheSize       ? l2_bytes()
                                                        : machine().shared_bytes_optin;
   return outcome(true);
 }
