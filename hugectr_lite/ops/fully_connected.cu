@@ -21,8 +21,9 @@
 //   backward, data     309 GFLOP   0.99 GB   0.40 ms
 //   backward, weights  310 GFLOP   1.03 GB   0.42 ms
 // Bound by memory: 13-512 (15 us a product), 256-128 (11 us), 256-1 (7 us). Own kernels: the
-// products of 256-1, in training all of them as one (loss_head.cu). The interaction masks the
-// gradient of 256-128 while it makes it.
+// products of 256-1, in training all of them as one (loss_head.cu), and forward of 13-512, where it
+// is faster than cuBLASLt's (few_inputs_layer.cuh). The interaction masks the gradient of 256-128
+// while it makes it.
 #include "hugectr_lite/ops/fully_connected.h"
 
 #include <string>
@@ -31,6 +32,7 @@
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/column_sums.cuh"
+#include "hugectr_lite/ops/few_inputs_layer.cuh"
 #include "hugectr_lite/ops/matmul.cuh"
 #include "hugectr_lite/ops/one_output_layer.cuh"
 
@@ -194,8 +196,14 @@ void fully_connected_forward(Matmul& matmul, cudaStream_t stream, Matrix<const T
       .d = y.data(),
       .bias = bias.data(),
       .mask = mask.data()};
-  const auto apply = [&](const MatmulProblem& p) { finish(static_cast<const Y*>(p.bias)); };
-  const EpilogueKernels kernels(apply);
+  const bool few = takes_few_inputs<T, Y>(x, out);
+  const auto apply = [&](const MatmulProblem& p) {
+    const auto* const its_bias = static_cast<const Y*>(p.bias);
+    if constexpr (std::is_same_v<T, Y> && sizeof(T) == 2)
+      if (few) return few_inputs_forward(stream, x, w, its_bias, relu, y, mask);
+    finish(its_bias);
+  };
+  const EpilogueKernels kernels(apply, few);
   run(matmul, problem, kName, stream, parts ? &kernels : nullptr);
 }
 

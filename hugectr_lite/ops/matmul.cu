@@ -234,6 +234,7 @@ void Matmul::multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algo
 
 void Matmul::multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
                               const EpilogueKernels& kernels, cudaStream_t stream) const {
+  if (kernels.multiply()) return kernels(problem);
   const MatmulProblem product = without_epilogue(problem);
   MatmulProblem rest = problem;
   if (product.accumulate) {
@@ -266,6 +267,10 @@ bool Matmul::run(const MatmulProblem& problem, cudaStream_t stream,
       multiply_fused(fused, fused.algorithm, problem, stream);
       return true;
     }
+  }
+  if (kernels && kernels->multiply()) {
+    (*kernels)(problem);
+    return true;
   }
   const MatmulProblem product = kernels ? without_epilogue(problem) : problem;
   const ProductPlan& plain = plan_of(product, nullptr, stream);

@@ -7,7 +7,7 @@
 // be captured into a CUDA graph; making a plan cannot, and says so.
 //
 // An epilogue (bias, ReLU, ...) is cuBLASLt's or a kernel's that goes over the plain product once
-// more. cuBLASLt's is taken where it
+// more, or makes that too (few_inputs_layer.cuh). cuBLASLt's is taken where it
 //   - is given pointers aligned to 16 bytes, which a bias below that is copied for: it is known
 //     to fault on some devices,
 //   - makes what the plain product and the kernel make, and rounds it once (epilogue_check.h),
@@ -61,20 +61,25 @@ struct MatmulProblem {
 };
 
 // The kernels that do an epilogue's work: turn the plain product in problem.d into what
-// problem.epilogue asks for. problem.bias is null if the product was added to the bias. They
-// allocate nothing, and may use scratch(). What it is made of must outlive it.
+// problem.epilogue asks for; or, if they multiply, make it of the factors. problem.bias is null if
+// the product was added to the bias. They allocate nothing, and may use scratch(). What it is made
+// of must outlive it.
 class EpilogueKernels {
  public:
   template <typename Run>
-  explicit EpilogueKernels(const Run& run)
-      : object_(&run), call_([](const void* object, const MatmulProblem& problem) {
+  explicit EpilogueKernels(const Run& run, bool multiply = false)
+      : object_(&run),
+        call_([](const void* object, const MatmulProblem& problem) {
           (*static_cast<const Run*>(object))(problem);
-        }) {}
+        }),
+        multiply_(multiply) {}
+  [[nodiscard]] bool multiply() const { return multiply_; }
   void operator()(const MatmulProblem& problem) const { call_(object_, problem); }
 
  private:
   const void* object_;
   void (*call_)(const void*, const MatmulProblem&);
+  bool multiply_;
 };
 
 class Matmul {

@@ -9,7 +9,8 @@
 //   <key> <verdict> <the library's 64 bytes as 8 hexadecimal numbers, by commas> <checksum>
 //
 // A key holds no blank and says all that a choice depends on. A verdict is "take", or why a product
-// with an epilogue is made plainly, its epilogue by a kernel: "slower", "differs" or "varies".
+// with an epilogue is made plainly, its epilogue by a kernel, or all of it: "slower", "differs" or
+// "varies".
 // Lines of other devices and versions stay. A file of an earlier form, or with any line that is not
 // of this one, counts as absent, with a warning, and is written anew.
 #pragma once
@@ -27,7 +28,7 @@ using MatmulAlgorithm = std::array<uint64_t, 8>;  // cublasLtMatmulAlgo_t, to be
 // The verdict on a product with an epilogue. A plain product is always taken.
 enum class MatmulVerdict {
   kTake,
-  kSlower,   // than the plain product and a kernel
+  kSlower,   // than the plain product and a kernel, or than a kernel alone
   kDiffers,  // from these by more than rounding
   kVaries,   // from run to run
 };
