@@ -41,28 +41,30 @@ ExchangeShape RowExchange::shape(bool training) const {
           .hashed_tables = index_ ? spec_.layout.tables() : 0};
 }
 RequestLists RowExchange::request_lists() const {
-  RequestLists lists = fixed_.lists;
+  RequestLists lists = lists_here().lists;
   lists.blocks = growing_.sent_lists;
   return lists;
 }
 RequestedRows RowExchange::received_requests() const {
-  RequestedRows requested = fixed_.requested;
-  requested.rows = growing_.requested;
-  requested.keys = growing_.requested_keys;
-  requested.tables = growing_.requested_tables;
+  RequestedRows requested = lists_here().requested;
+  const GrowingLists& rows = growing_.lists[side()];
+  requested.rows = rows.requested;
+  requested.keys = rows.requested_keys;
+  requested.tables = rows.requested_tables;
   return requested;
 }
 HashedArgs RowExchange::requested_list(Matrix<uint32_t> rows) const {
+  const GrowingLists& of = growing_.lists[side()];
   return {.slots = requested_slots_->ref(),
-          .keys = {growing_.requested_keys, max_requested(), 1},
+          .keys = {of.requested_keys, max_requested(), 1},
           .rows = rows,
-          .requested_tables = growing_.requested_tables};
+          .requested_tables = of.requested_tables};
 }
 int64_t RowExchange::insertion_bytes() const {
   return index_ ? index_->list_workspace(max_requested()) : 0;
 }
 Matrix<uint32_t> RowExchange::entries(int64_t batch) const {
-  return {fixed_.entries, batch, spec_.layout.keys.columns};
+  return {lists_here().entries, batch, spec_.layout.keys.columns};
 }
 Matrix<float> RowExchange::received_rows() const {
   return {growing_.received, shape().rows(), spec_.layout.width};
@@ -87,18 +89,26 @@ SparseUpdateOptions RowExchange::reduction() const {
           .threads = place_.threads};
 }
 
+RowExchange::FixedLists RowExchange::cut_lists(Cutter& cutter) const {
+  const int64_t n = ranks().ranks();
+  FixedLists l{};
+  l.requested.needed = cutter.cut<int64_t>(1);
+  l.entries = cutter.cut<uint32_t>(place_.max_batch * spec_.layout.keys.columns);
+  l.lists.list_bytes = cutter.cut<int64_t>(n);
+  l.lists.vector_bytes = cutter.cut<int64_t>(n);
+  l.lists.replicated = cutter.cut<uint32_t>(replicated_capacity_);
+  l.lists.counts = cutter.cut<uint32_t>(n + 1);
+  l.requested.counts = cutter.cut<uint32_t>(n);
+  l.requested.vector_bytes = cutter.cut<int64_t>(n);
+  return l;
+}
+
 RowExchange::Fixed RowExchange::cut_fixed(Cutter& cutter) const {
   const int64_t n = ranks().ranks();
   Fixed f{};
   f.counts = cutter.cut<PeerCounts>(n);  // at the front: they begin as 0
-  f.requested.needed = cutter.cut<int64_t>(1);
-  f.entries = cutter.cut<uint32_t>(place_.max_batch * spec_.layout.keys.columns);
-  f.lists.list_bytes = cutter.cut<int64_t>(n);
-  f.lists.vector_bytes = cutter.cut<int64_t>(n);
-  f.lists.replicated = cutter.cut<uint32_t>(replicated_capacity_);
-  f.lists.counts = cutter.cut<uint32_t>(n + 1);
-  f.requested.counts = cutter.cut<uint32_t>(n);
-  f.requested.vector_bytes = cutter.cut<int64_t>(n);
+  f.lists[0] = cut_lists(cutter);
+  f.lists[1] = place_.keys_ahead ? cut_lists(cutter) : f.lists[0];
   f.received_bytes = cutter.cut<int64_t>(n);
   f.ignored_bytes = cutter.cut<int64_t>(n);
   f.minus_one = cutter.cut<float>(1);
@@ -108,16 +118,23 @@ RowExchange::Fixed RowExchange::cut_fixed(Cutter& cutter) const {
   return f;
 }
 
+RowExchange::GrowingLists RowExchange::cut_growing_lists(Cutter& cutter) const {
+  const int64_t rows = shape().list_capacity(), keys = index_ ? rows : 0;
+  GrowingLists l{};
+  l.requested = cutter.cut<uint32_t>(rows);
+  l.requested_keys = cutter.cut<uint32_t>(keys);
+  l.requested_tables = cutter.cut<uint32_t>(keys);
+  return l;
+}
+
 RowExchange::Growing RowExchange::cut_growing(Cutter& cutter) const {
   const ExchangeShape s = shape();
   Growing g{};
+  g.lists[0] = cut_growing_lists(cutter);
+  g.lists[1] = place_.keys_ahead ? cut_growing_lists(cutter) : g.lists[0];
   g.sent_lists = cutter.cut<uint32_t>(s.ranks * s.block_words());
   g.got_lists = cutter.cut<uint32_t>(s.ranks * s.block_words());
-  g.requested = cutter.cut<uint32_t>(s.list_capacity());
   if (exec_.on_gpu() && storage_.tier()) g.lines = cutter.cut<uint32_t>(s.list_capacity());
-  const int64_t keys = index_ ? s.list_capacity() : 0;
-  g.requested_keys = cutter.cut<uint32_t>(keys);
-  g.requested_tables = cutter.cut<uint32_t>(keys);
   g.insertion = cutter.cut<std::byte>(insertion_bytes());
   g.owned = cutter.cut<float>(s.list_capacity() * s.width);
   g.received = cutter.cut<float>(s.rows() * s.width);
@@ -184,7 +201,7 @@ void RowExchange::allocate() {
 
 int64_t RowExchange::needed() const {
   int64_t needed = 0;
-  get_bytes(exec_, &needed, fixed_.requested.needed, sizeof(needed));
+  get_bytes(exec_, &needed, lists_here().requested.needed, sizeof(needed));
   return needed;
 }
 
@@ -216,8 +233,9 @@ std::span<float> RowExchange::touched() const {
 // ---- What the steps do ----
 
 void RowExchange::route(const StepContext& c, const TablesIo& io) {
-  // The step is counted after the lookups: here it is that of the previous iteration.
-  const int64_t* const step = io.training ? buffers_->data<int64_t>(io.step) : nullptr;
+  // The step is counted after the lookups, and so are batches routed ahead of it: here it is that
+  // of the previous iteration.
+  const int64_t* const step = io.training ? buffers_->data<int64_t>(routed_before(io)) : nullptr;
   route_keys(c.exec,
              {.slots = slots_->ref(),
               .placement = placement_->ref(),
@@ -243,11 +261,19 @@ void RowExchange::route(const StepContext& c, const TablesIo& io) {
 // Gradients are written to the rows that this run's exchange of rows sent, which were read before
 // its signal. In 16 bits they go to the memory that received rows, which a rank widens after its
 // last signal, so the rendezvous stays.
+//
+// Where lists are made ahead, the run before may go on during the exchange of keys. A host issues
+// that when it has met the others, who all had the notice of the exchange before, which comes after
+// take_lists(). Rows were last used before a rank's last signal in that run: in its exchange of
+// gradients, which sends them; in 16 bits, where gradients are widened from the memory that
+// received rows, and where no gradient is wanted, in its all_reduce, which comes after that
+// and after the loss. After an evaluation keys are exchanged when that has ended
+// (plan::Executor::run_first), so that their signal says so.
 void RowExchange::exchange_keys(const StepContext& c, const TablesIo& io) {
   const auto bytes = [](uint32_t* words) { return reinterpret_cast<std::byte*>(words); };
   key_exchange_->all_to_all_v(
       c.exec, {.send = bytes(growing_.sent_lists),
-               .send_bytes = fixed_.lists.list_bytes,
+               .send_bytes = lists_here().lists.list_bytes,
                .receive = bytes(growing_.got_lists),
                .received_bytes = fixed_.received_bytes,
                .capacity = shape().block_words() * static_cast<int64_t>(sizeof(uint32_t)),
@@ -310,8 +336,9 @@ void RowExchange::exchange_vectors(const StepContext& c, bool training, bool to_
   const auto bytes = [](auto* values) { return reinterpret_cast<std::byte*>(values); };
   const Matrix<float> out = to_owners ? list_capacity() : owned_rows(),
                       in = to_owners ? owned_rows() : list_capacity();
-  const uint32_t *const sent_requests = fixed_.lists.counts, *const received_requests =
-                                                                 fixed_.requested.counts;
+  const FixedLists& lists = lists_here();
+  const uint32_t *const sent_requests = lists.lists.counts, *const received_requests =
+                                                                lists.requested.counts;
   const ExchangeShape shape = this->shape(training);
   const bool narrow = training && narrow_wire();
   const Matrix<bf16> sent(growing_.narrow_sent, out.dim(0), out.dim(1)),
@@ -320,8 +347,8 @@ void RowExchange::exchange_vectors(const StepContext& c, bool training, bool to_
     round_requested(c.exec, shape, to_owners ? sent_requests : received_requests, out, sent);
   (to_owners ? gradient_exchange_ : row_exchange_)
       ->all_to_all_v(c.exec, {.send = narrow ? bytes(sent.data()) : bytes(out.data()),
-                              .send_bytes = to_owners ? fixed_.lists.vector_bytes
-                                                      : fixed_.requested.vector_bytes,
+                              .send_bytes = to_owners ? lists.lists.vector_bytes
+                                                      : lists.requested.vector_bytes,
                               .receive = narrow ? bytes(got.data()) : bytes(in.data()),
                               .received_bytes = fixed_.ignored_bytes,
                               .capacity = capacity_ * shape.row_bytes(),
@@ -331,8 +358,9 @@ void RowExchange::exchange_vectors(const StepContext& c, bool training, bool to_
 }
 
 void RowExchange::pool(const StepContext& c, const TablesIo& io) {
-  gather_requested(c.exec, storage_.replicated().w, {fixed_.lists.replicated, replicated_capacity_},
-                   fixed_.lists.counts + shape().ranks,
+  const RequestLists& lists = lists_here().lists;
+  gather_requested(c.exec, storage_.replicated().w, {lists.replicated, replicated_capacity_},
+                   lists.counts + shape().ranks,
                    received_rows().rows(max_requested(), shape().rows()));
   with_float_type(place_.type, [&]<typename T>() {
     lookup_forward<T>(c.exec, received_slots_->ref(), received_rows(), entries(c.batch),
@@ -346,7 +374,7 @@ void RowExchange::sort(const StepContext& c, const TablesIo& io) {
 }
 
 void RowExchange::reduce(const StepContext& c, const TablesIo& io) {
-  const uint32_t* const counts = fixed_.lists.counts;
+  const RequestLists& lists = lists_here().lists;
   // Keys that exceed the capacity share row 0, whatever their tables. In such a run nothing is
   // summed, as threads would write that row at the same time.
   const optimizer::GradientScale whole_runs{.capacity_exceeded =
@@ -362,8 +390,8 @@ void RowExchange::reduce(const StepContext& c, const TablesIo& io) {
       {replicated.data(), replicated_gradient_bytes() / static_cast<int64_t>(sizeof(float))}, 0);
   scatter_scaled(
       c.exec, {.in = received_rows().rows(max_requested(), shape().rows()),
-               .rows = {fixed_.lists.replicated, replicated_capacity_},
-               .count = counts + shape().ranks,
+               .rows = {lists.replicated, replicated_capacity_},
+               .count = lists.counts + shape().ranks,
                .factor = spec_.whole_gradients ? undecided_scale(*buffers_, io).inverse : nullptr,
                .out = replicated,
                .touched = touched().data()});
@@ -383,13 +411,15 @@ void RowExchange::update_replicated(const StepContext& c, const TablesIo& io) co
 
 void RowExchange::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
-  const auto token = [&](const char* name) {
-    return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
+  const auto token = [&](const char* name, plan::BufferKind kind) {
+    return buffers.add(spec_.name + name, kind, 8);
   };
-  lists_ = token(".lists");
-  requested_ = token(".requested");
-  outgoing_ = token(".outgoing");
-  incoming_ = token(".incoming");
+  using enum plan::BufferKind;
+  const plan::BufferKind made = place_.keys_ahead ? kAhead : kActivation;
+  lists_ = token(".lists", made);
+  requested_ = token(".requested", made);
+  outgoing_ = token(".outgoing", kActivation);
+  incoming_ = token(".incoming", kActivation);
 }
 
 void RowExchange::emit_lists(plan::Plan& plan, const TablesIo& io, double routed_bytes) {
@@ -410,15 +440,15 @@ void RowExchange::emit_lists(plan::Plan& plan, const TablesIo& io, double routed
             .sends = forecast_.sends(header() * 4, 4, true)});
 }
 
-void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
+void RowExchange::emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesIo& io) {
   const ExchangeForecast::MovedBytes moved = forecast_.moved_bytes();
-  plan.add({.name = spec_.name + ".route",
+  keys.add({.name = spec_.name + ".route",
             .lane = plan::Lane::kEmbedding,
-            .reads = {io.keys},
+            .reads = plan::present({io.keys, io.routed}),
             .writes = {lists_},
             .run = [this, io](const StepContext& c) { route(c, io); },
             .bytes_per_sample = moved.route});
-  emit_lists(plan, io, moved.route);
+  emit_lists(keys, io, moved.route);
   if (index_ && io.training) {
     std::vector<plan::BufferId> changed = storage_.rows().own_buffers();
     changed.insert(changed.end(), {requested_, io.capacity_exceeded});

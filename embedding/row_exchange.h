@@ -34,8 +34,13 @@
 // if one exceeds the capacity. They set TablesIo::capacity_exceeded: the updates of all layers read
 // it and change nothing. The host reads it too (on a GPU while the run goes on), grows the buffers,
 // clears it and repeats the run.
+//
+// Where TablesPlace::keys_ahead, the steps up to the lists stand in a plan of their own, which may
+// run while the batch before is worked on: what they leave for the others is there twice, a side
+// for each of the two batches.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -66,8 +71,9 @@ class RowExchange {
   [[nodiscard]] int64_t workspace_bytes() const;
   void prepare();
 
-  // Emits the steps from keys to output.
-  void emit_forward(plan::Plan& plan, const TablesIo& io);
+  // Emits the steps from keys to output: into `keys`, which may be the same plan, those that need
+  // keys alone.
+  void emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesIo& io);
   // Emits the steps from the gradient of output to the gradients of own rows, one per requesting
   // rank, and of replicated rows. `sorted` orders them after sort().
   void emit_backward(plan::Plan& plan, const TablesIo& io, plan::BufferId sorted);
@@ -80,12 +86,12 @@ class RowExchange {
   [[nodiscard]] SlotLayout requested_layout() const;
   [[nodiscard]] int64_t max_requested() const { return shape().list_capacity(); }
   [[nodiscard]] Matrix<uint32_t> requested_rows() const {
-    return {growing_.requested, max_requested(), 1};
+    return {growing_.lists[side()].requested, max_requested(), 1};
   }
   // The lines of the requested rows if storage holds lines. On the CPU they replace the rows in
   // place.
   [[nodiscard]] Matrix<uint32_t> requested_lines() const {
-    return {growing_.lines ? growing_.lines : growing_.requested, max_requested(), 1};
+    return {growing_.lines ? growing_.lines : growing_.lists[side()].requested, max_requested(), 1};
   }
   [[nodiscard]] Matrix<uint32_t> sorted_rows() const {
     return storage_.sorts_rows() ? requested_rows() : requested_lines();
@@ -115,11 +121,20 @@ class RowExchange {
   [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
 
  private:
-  // Arrays of constant size.
-  struct Fixed {
+  // What the steps on keys leave for the others: of constant size, and what grows.
+  struct FixedLists {
     uint32_t* entries;        // [max_batch, columns] the batch's keys as received rows
     RequestLists lists;       // without blocks
     RequestedRows requested;  // without rows
+  };
+  struct GrowingLists {
+    uint32_t* requested;  // [ranks * capacity] rows
+    // Set for hashed tables: [ranks * capacity] the keys of the rows, the table of each.
+    uint32_t *requested_keys, *requested_tables;
+  };
+  // Arrays of constant size.
+  struct Fixed {
+    std::array<FixedLists, 2> lists;  // of each side; the same where there is one
     PeerCounts* counts;
     int64_t* received_bytes;  // [ranks] of the key lists
     int64_t* ignored_bytes;   // [ranks] of vectors: their number is known
@@ -129,15 +144,12 @@ class RowExchange {
   };
   // Arrays that grow with the capacity.
   struct Growing {
+    std::array<GrowingLists, 2> lists;
     uint32_t *sent_lists, *got_lists;  // [ranks][header + capacity]
-    uint32_t* requested;               // [ranks * capacity] rows
     uint32_t* lines;                   // [ranks * capacity] of a GPU that holds lines; else null
-    // Set for hashed tables: [ranks * capacity] the keys of the rows, the table of each, and memory
-    // for the insertion.
-    uint32_t *requested_keys, *requested_tables;
-    std::byte* insertion;
-    float* owned;     // [ranks * capacity, V] rows for others; their gradients
-    float* received;  // [received rows, V] the rows; later their gradients
+    std::byte* insertion;              // of hashed tables
+    float* owned;                      // [ranks * capacity, V] rows for others; their gradients
+    float* received;                   // [received rows, V] the rows; later their gradients
     // [ranks * capacity, V] if vectors travel in 16 bits: sent and received
     bf16 *narrow_sent, *narrow_got;
   };
@@ -153,6 +165,13 @@ class RowExchange {
   void pool(const plan::StepContext& c, const TablesIo& io);
   void reduce(const plan::StepContext& c, const TablesIo& io);
 
+  // The side that the step at hand reads or writes.
+  [[nodiscard]] size_t side() const {
+    return place_.keys_ahead ? static_cast<size_t>(buffers_->side()) : 0;
+  }
+  [[nodiscard]] const FixedLists& lists_here() const { return fixed_.lists[side()]; }
+  [[nodiscard]] FixedLists cut_lists(Cutter& cutter) const;
+  [[nodiscard]] GrowingLists cut_growing_lists(Cutter& cutter) const;
   Fixed cut_fixed(Cutter& cutter) const;
   Growing cut_growing(Cutter& cutter) const;
   void allocate();
@@ -168,6 +187,9 @@ class RowExchange {
   [[nodiscard]] RequestedRows received_requests() const;
   [[nodiscard]] HashedArgs requested_list(Matrix<uint32_t> rows) const;
   [[nodiscard]] int64_t insertion_bytes() const;
+  [[nodiscard]] static plan::BufferId routed_before(const TablesIo& io) {
+    return io.routed != plan::kNoBuffer ? io.routed : io.step;
+  }
   [[nodiscard]] Matrix<uint32_t> entries(int64_t batch) const;
   [[nodiscard]] Matrix<float> received_rows() const;
   [[nodiscard]] Matrix<float> owned_rows() const;

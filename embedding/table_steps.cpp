@@ -196,10 +196,10 @@ void TableSteps::update(const StepContext& c, const TablesIo& io, const UpdatedR
 
 // ---- The steps ----
 
-void TableSteps::emit_forward(plan::Plan& plan, const TablesIo& batch) {
-  if (columns_.selects()) emit_keys(plan, batch);
+void TableSteps::emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesIo& batch) {
+  if (columns_.selects()) emit_keys(keys, batch);
   const TablesIo io = own_keys(batch);
-  if (exchange_) return exchange_->emit_forward(plan, io);
+  if (exchange_) return exchange_->emit_forward(keys, plan, io);
   if (index_ && !brings_rows()) emit_index(plan, io);
   if (tier_) emit_admit(plan, io);
   emit_lookup(plan, io);

@@ -39,8 +39,10 @@ class TableSteps {
   // Allocates buffers. Call once, after all emit...() and before any step runs.
   void prepare();
 
-  // keys, tables -> output.
-  void emit_forward(plan::Plan& plan, const TablesIo& io);
+  // keys, tables -> output; and the same in two plans, of which `keys` has what needs keys alone,
+  // where place.keys_ahead.
+  void emit_forward(plan::Plan& plan, const TablesIo& io) { emit_forward(plan, plan, io); }
+  void emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesIo& io);
   // Adds the steps of training that have to run before any update, exchanges of gradients included.
   void emit_backward(plan::Plan& plan, const TablesIo& io);
   void emit_update(plan::Plan& plan, const TablesIo& io);

@@ -18,6 +18,8 @@ struct TablesIo {
   plan::BufferId grad = plan::kNoBuffer;    // gradient of output
   plan::BufferId rate = plan::kNoBuffer;    // float
   plan::BufferId step = plan::kNoBuffer;    // int64, from 1
+  // int64: training batches whose keys have been routed, where that may be one ahead of `step`.
+  plan::BufferId routed = plan::kNoBuffer;
   // optimizer::LossScale of the gradients; kNoBuffer: they are not scaled.
   plan::BufferId loss_scale = plan::kNoBuffer;
   // int32, on several ranks: not 0 when a list of this run exceeded an exchange's capacity, so that

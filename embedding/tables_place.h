@@ -55,6 +55,8 @@ struct TablesPlace {
   ExchangeOptions exchange = {};
   // True if TablesIo::all_keys is there, and request lists are made from it.
   bool gathers_keys = false;
+  // True if the lists of a batch may be made while the batch before it is worked on.
+  bool keys_ahead = false;
   // Distinct rows expected among a rank's lookups of a batch, for each of them: of rows that are
   // not copied, where some are. 0: not known; then the bytes that steps say they move are those of
   // all.

@@ -84,7 +84,7 @@ int64_t Buffers::device_bytes() const {
   int64_t bytes = 0;
   for (size_t i = 0; i < entries_.size(); ++i)
     if (const Entry& e = entries_[i]; e.root == static_cast<BufferId>(i))
-      bytes += aligned(e.bytes) * (e.kind == BufferKind::kInput ? 2 : 1);
+      bytes += aligned(e.bytes) * (has_sides(e.kind) ? 2 : 1);
   return bytes;
 }
 
@@ -99,7 +99,7 @@ void Buffers::allocate(const cuda::Backend& gpu) {
     Entry& e = entries_[i];
     if (e.root != static_cast<BufferId>(i)) continue;
     for (std::byte*& side : e.data) {
-      if (&side == &e.data[1] && e.kind != BufferKind::kInput) {
+      if (&side == &e.data[1] && !has_sides(e.kind)) {
         side = e.data[0];
       } else {
         side = at;

@@ -23,6 +23,7 @@ inline constexpr BufferId kNoBuffer = -1;
 
 enum class BufferKind {
   kInput,       // filled from outside before the plan runs: labels, dense features, keys
+  kAhead,       // left by a plan for one that follows it, maybe after its next run: like an input
   kActivation,  // written by a step of the plan before it is read
   kGradient,
   kParameter,  // live across iterations
@@ -45,8 +46,8 @@ class Buffers {
   // fit. data() is valid afterwards. Root buffers in `lent` lie in memory of the caller's, which
   // outlives them.
   void allocate(std::span<const LentMemory> lent = {});
-  // The same on the current device of a GPU, as one block. Inputs are there twice, so that one
-  // batch can arrive while another is worked on. Throws DeviceError.
+  // The same on the current device of a GPU, as one block. Inputs and what is made ahead are there
+  // twice, so that one batch can arrive while another is worked on. Throws DeviceError.
   void allocate(const cuda::Backend& gpu);
   // Called before each copy between host and GPU, which waits itself, but without a limit: where
   // others take part in what has been issued.
@@ -55,6 +56,7 @@ class Buffers {
   [[nodiscard]] int64_t device_bytes() const;
   // data() of inputs is from now on that of the other side; returns which, 0 or 1.
   int flip() { return side_ = 1 - side_; }
+  [[nodiscard]] int side() const { return side_; }
   [[nodiscard]] bool allocated() const { return allocated_; }
 
   [[nodiscard]] const std::string& name(BufferId id) const { return at(id).name; }
@@ -69,7 +71,7 @@ class Buffers {
     const Entry& e = at(id);
     HLITE_CHECK(allocated_, "buffer {} is used before allocate()", e.name);
     const Entry& root = entries_[static_cast<size_t>(e.root)];
-    return reinterpret_cast<T*>(root.data[root.kind == BufferKind::kInput ? side_ : 0] + e.offset);
+    return reinterpret_cast<T*>(root.data[has_sides(root.kind) ? side_ : 0] + e.offset);
   }
 
   // Copies between host memory and the elements from `first` on, wherever the buffer lies. On a GPU
@@ -101,8 +103,11 @@ class Buffers {
     BufferId root;
     int64_t offset, bytes;
     HostMemory memory;        // of large root buffers in host memory
-    std::byte* data[2] = {};  // of root buffers: each side; the same but for inputs on a GPU
+    std::byte* data[2] = {};  // of root buffers: each side; the same where there is one
   };
+  static bool has_sides(BufferKind kind) {
+    return kind == BufferKind::kInput || kind == BufferKind::kAhead;
+  }
   [[nodiscard]] const Entry& at(BufferId id) const;
   void check_new(const std::string& name) const;
   void copy(void* to, const void* from, size_t bytes) const;

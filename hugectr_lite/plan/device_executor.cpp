@@ -33,8 +33,9 @@ DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
   for (size_t lane = 0; lane < streams_.size(); ++lane)
     kernels::create_urgent_stream(exec_of(Lane::kCompute), &streams_[lane],
                                   urgency_of(static_cast<Lane>(lane)));
-  table_.event_create(&copied_);
-  table_.event_create(&forked_);
+  kernels::create_urgent_stream(exec_of(Lane::kCompute), &first_stream_,
+                                urgency_of(Lane::kEmbedding));
+  for (void** const event : {&copied_, &forked_, &passed_}) table_.event_create(event);
   for (void*& event : done_) {
     table_.event_create(&event);
     table_.event_record(event, stream());
@@ -44,14 +45,16 @@ DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
 // A destructor cannot report errors.
 DeviceExecutor::~DeviceExecutor() {
   cuda::Failure ignored;
-  for (void* stream : streams_)
+  std::vector<void*> streams(streams_.begin(), streams_.end());
+  streams.push_back(first_stream_);
+  for (void* stream : streams)
     if (stream) (void)table_.stream_synchronize.entry(&ignored, stream);
   for (const auto& [key, graph] : captured_)
     (void)table_.graph_destroy.entry(&ignored, graph.handle);
   for (void* event : events_) (void)table_.event_destroy.entry(&ignored, event);
-  for (void* event : {copied_, forked_, done_[0], done_[1]})
+  for (void* event : {copied_, forked_, passed_, done_[0], done_[1]})
     if (event) (void)table_.event_destroy.entry(&ignored, event);
-  for (void* stream : streams_)
+  for (void* stream : streams)
     if (stream) (void)table_.stream_destroy.entry(&ignored, stream);
 }
 
@@ -60,6 +63,12 @@ Exec DeviceExecutor::exec_of(Lane lane) const {
           .cuda = &table_,
           .stream = streams_[index_of(lane)],
           .matmul = matmuls_[index_of(lane)].get()};
+}
+
+Exec DeviceExecutor::exec_of_first() const {
+  Exec exec = exec_of(Lane::kCompute);
+  exec.stream = first_stream_;
+  return exec;
 }
 
 void* DeviceExecutor::event(size_t step) {
@@ -106,38 +115,68 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
   }
 }
 
-void DeviceExecutor::run(const Plan& plan, const StepContext& context) {
+// Neither a batch's work before it is there, nor the batch before that work with it is done.
+void DeviceExecutor::copy_in(const Plan& plan, const StepContext& context) {
   side_ = buffers_.flip();
   void* const copies = streams_[index_of(Lane::kCopy)];
-  // Neither this batch's work before it is there, nor the batch before that work with it is done.
   table_.stream_wait_event(copies, done_[static_cast<size_t>(side_)]);
   issue(plan, context, /*copies=*/true);
   table_.event_record(copied_, copies);
-  table_.stream_wait_event(stream(), copied_);
+}
 
-  const Key key{&plan, context.batch, context.mean_over(), side_};
-  const auto captured = captured_.find(key);
-  ++runs_;
-  if (captured != captured_.end()) {
-    captured->second.ran = runs_;
-    table_.graph_launch(captured->second.handle, stream());
-  } else {
-    issue_or_capture(key, plan, context);
-  }
+void DeviceExecutor::run(const Plan& plan, const StepContext& context) {
+  copy_in(plan, context);
+  table_.stream_wait_event(stream(), copied_);
+  run_on(stream(), plan, context);
+  in_parts_ = false;
   extend_run();
 }
 
-void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
-                                      const StepContext& context) {
+void DeviceExecutor::run_first(const Plan& plan, const StepContext& context) {
+  copy_in(plan, context);
+  table_.stream_wait_event(first_stream_, copied_);
+  if (!in_parts_) let_wait(first_stream_, stream());
+  run_on(first_stream_, plan, context);
+}
+
+void DeviceExecutor::run_rest(const Plan& plan, const StepContext& context) {
+  let_wait(stream(), first_stream_);
+  run_on(stream(), plan, context);
+  in_parts_ = true;
+  extend_run();
+}
+
+void DeviceExecutor::let_wait(void* next, void* stream) {
+  if (next == stream) return;
+  table_.event_record(passed_, stream);
+  table_.stream_wait_event(next, passed_);
+}
+
+void DeviceExecutor::run_on(void* stream, const Plan& plan, const StepContext& context) {
+  const Key key{&plan, context.batch, context.mean_over(), side_};
+  const auto captured = captured_.find(key);
+  ++runs_;
+  if (captured == captured_.end()) return issue_or_capture(key, plan, context, stream);
+  captured->second.ran = runs_;
+  table_.graph_launch(captured->second.handle, stream);
+}
+
+void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan, const StepContext& context,
+                                      void* to) {
   const bool first = !std::exchange(seen_[key], true);
-  if (!first && !options_.graphs) return issue(plan, context, /*copies=*/false);
+  const auto issue_all = [&] {
+    let_wait(stream(), to);
+    issue(plan, context, /*copies=*/false);
+    let_wait(to, stream());
+  };
+  if (!first && !options_.graphs) return issue_all();
   const auto rendezvous = [&] {
     if (options_.rendezvous) options_.rendezvous();
   };
   rendezvous();
   if (first) {
     // It also searches algorithms and takes scratch memory, which no capture may.
-    issue(plan, context, /*copies=*/false);
+    issue_all();
     return rendezvous();
   }
   if (captured_.size() >= options_.most_graphs) drop_oldest_graph();
@@ -154,7 +193,7 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
   table_.capture_end(stream(), &graph);
   captured_[key] = {graph, runs_};
   rendezvous();
-  table_.graph_launch(graph, stream());
+  table_.graph_launch(graph, to);
 }
 
 // Of the same shape on all ranks.
@@ -192,6 +231,8 @@ void DeviceExecutor::synchronize() {
     if (options_.wait) options_.wait(exec_of(static_cast<Lane>(lane)));
     table_.stream_synchronize(streams_[lane]);
   }
+  if (options_.wait) options_.wait(exec_of_first());
+  table_.stream_synchronize(first_stream_);
 }
 
 }  // namespace hlite::plan

@@ -4,7 +4,8 @@
 //
 // Steps of Lane::kCopy stay outside the graph, because what they read differs from batch to batch:
 // they run first, on their own stream, into one of two sets of input buffers (Buffers::side()), so
-// that the next batch travels while the last one is worked on.
+// that the next batch travels while the last one is worked on. A first part is a graph of its own,
+// which is launched on a further stream.
 #pragma once
 
 #include <array>
@@ -48,6 +49,10 @@ class DeviceExecutor final : public Executor {
 
   // Runs with one plan, batch and mean_over() are of one shape. Throws DeviceError.
   void run(const Plan& plan, const StepContext& context) override;
+  // Without graphs a first part waits for the run before.
+  void run_first(const Plan& plan, const StepContext& context) override;
+  void run_rest(const Plan& plan, const StepContext& context) override;
+  [[nodiscard]] Exec exec_of_first() const override;
   // On the stream that all work of a run is ordered on.
   [[nodiscard]] Exec exec() const override { return exec_of(Lane::kCompute); }
   void wait_for_input() override;
@@ -62,10 +67,15 @@ class DeviceExecutor final : public Executor {
   using Key = std::tuple<const Plan*, int64_t /*batch*/, int64_t /*mean_over*/, int /*side*/>;
   [[nodiscard]] Exec exec_of(Lane lane) const;
   [[nodiscard]] void* stream() const { return streams_[0]; }
+  void copy_in(const Plan& plan, const StepContext& context);
   void issue(const Plan& plan, StepContext context, bool copies);
   void run_step(const Step& step, const StepContext& context) const;
+  // Runs the plan, but for its copies, in the order of `stream`: there its graph is launched.
+  void run_on(void* stream, const Plan& plan, const StepContext& context);
   // Puts the plan on the streams, or makes and launches its graph.
-  void issue_or_capture(const Key& key, const Plan& plan, const StepContext& context);
+  void issue_or_capture(const Key& key, const Plan& plan, const StepContext& context, void* to);
+  // Lets `next` wait for what is on `stream`; nothing if they are one.
+  void let_wait(void* next, void* stream);
   [[nodiscard]] void* event(size_t step);
 
   const cuda::Backend& table_;
@@ -73,10 +83,12 @@ class DeviceExecutor final : public Executor {
   std::array<MatmulContext, kLanes> matmuls_;
   const DeviceOptions options_;
   std::array<void*, kLanes> streams_{};
-  std::vector<void*> events_;  // [steps of the longest plan]
-  void *copied_ = nullptr, *forked_ = nullptr;
+  void* first_stream_ = nullptr;  // of the graphs of first parts
+  std::vector<void*> events_;     // [steps of the longest plan]
+  void *copied_ = nullptr, *forked_ = nullptr, *passed_ = nullptr;
   std::array<void*, 2> done_{};  // the last run that read each side
   int side_ = 0;                 // of the last run
+  bool in_parts_ = false;        // it was in two
   void drop_oldest_graph();
 
   std::map<Key, bool> seen_;

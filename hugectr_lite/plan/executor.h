@@ -19,6 +19,14 @@ class Executor {
   // CPU the run has ended when the call returns; on a GPU it has been issued.
   // Throws what a step throws.
   virtual void run(const Plan& plan, const StepContext& context) = 0;
+  // The same for two plans that are a run together: the first one, with its copies, may run while
+  // the run before does, if that was in two parts as well, and not before the one before that has
+  // ended. The rest, of the same batch, is to be run next, or the first part again. What the first
+  // leaves for the rest is of BufferKind::kAhead.
+  virtual void run_first(const Plan& plan, const StepContext& context) { run(plan, context); }
+  virtual void run_rest(const Plan& plan, const StepContext& context) { run(plan, context); }
+  // Returns an Exec for what is to be known of a first part alone.
+  [[nodiscard]] virtual Exec exec_of_first() const { return exec(); }
   // From now on adds to seconds[i] what step i of `plan` takes, whenever that is run. False where
   // steps cannot be timed: a GPU runs them as one.
   virtual bool measure(const Plan& /*plan*/, std::span<double> /*seconds*/) { return false; }

@@ -132,7 +132,13 @@ class Workload {
     model_.executor().wait_for_input();
     model_.train(context());
   }
-  [[nodiscard]] std::span<const plan::Step> steps() const { return model_.train_plan().steps(); }
+  // Of an iteration, in an order.
+  [[nodiscard]] std::vector<plan::Step> steps() const {
+    std::vector<plan::Step> all;
+    for (const plan::Plan* part : {&model_.keys_plan(), &model_.train_plan()})
+      all.insert(all.end(), part->steps().begin(), part->steps().end());
+    return all;
+  }
   [[nodiscard]] static bool counts(const plan::Step& step) { return step.name.starts_with(kLayer); }
 
   // The steps, with what one iteration moved.

@@ -7,6 +7,7 @@
 
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
+#include "tests/support/stream_order.h"
 
 namespace hlite::test {
 namespace {
@@ -25,7 +26,9 @@ struct Pipeline {
   plan::Plan plan{buffers};
   int issued = 0;  // steps other than copy_in, each time they run on the host
 
-  explicit Pipeline(const cuda::Backend& table) {
+  // `more`: adds buffers of its own.
+  explicit Pipeline(const cuda::Backend& table, const std::function<void()>& more = {}) {
+    if (more) more();
     const auto add = [&](const char* name, BufferKind kind, int64_t floats) {
       return buffers.add(name, kind, floats * 4);
     };
@@ -54,17 +57,21 @@ struct Pipeline {
   }
   // Copies the batch, or with `at` < 0 the whole buffer.
   void step(const char* name, Lane lane, BufferId from, BufferId to, int64_t at) {
-    plan.add({.name = name,
-              .lane = lane,
-              .reads = at > 0 ? std::vector{from, to} : std::vector{from},
-              .writes = {to},
-              .run = [=, this](const StepContext& x) {
-                ++issued;
-                const int64_t n = at < 0 ? 2 * kMax : x.batch;
-                x.exec.cuda->copy(buffers.data<float>(to) + std::max<int64_t>(at, 0),
-                                  buffers.data<float>(from), static_cast<size_t>(n) * 4,
-                                  x.exec.stream);
-              }});
+    step(plan, name, lane, from, to, at);
+  }
+  void step(plan::Plan& in_plan, const char* name, Lane lane, BufferId from, BufferId to,
+            int64_t at) {
+    in_plan.add({.name = name,
+                 .lane = lane,
+                 .reads = at > 0 ? std::vector{from, to} : std::vector{from},
+                 .writes = {to},
+                 .run = [=, this](const StepContext& x) {
+                   ++issued;
+                   const int64_t n = at < 0 ? 2 * kMax : x.batch;
+                   x.exec.cuda->copy(buffers.data<float>(to) + std::max<int64_t>(at, 0),
+                                     buffers.data<float>(from), static_cast<size_t>(n) * 4,
+                                     x.exec.stream);
+                 }});
   }
 };
 
@@ -86,6 +93,23 @@ std::vector<float> read(const cuda::Backend& table, const Pipeline& p, BufferId 
   std::vector<float> values(static_cast<size_t>(p.buffers.bytes(id)) / 4);
   read_device(table, values.data(), p.buffers.data<float>(id), values.size() * 4);
   return values;
+}
+
+TEST_CASE("on a GPU inputs and what is made ahead have two sides, others one") {
+  const cuda::Backend& gpu = emulated_cuda();
+  plan::Buffers buffers;
+  const BufferId input = buffers.add("input", BufferKind::kInput, 4),
+                 ahead = buffers.add("ahead", BufferKind::kAhead, 4),
+                 state = buffers.add("state", BufferKind::kState, 4);
+  CHECK(buffers.device_bytes() == 5 * 256);
+  buffers.allocate(gpu);
+  for (const BufferId id : {input, ahead, state}) buffers.set_value(id, 1);
+  CHECK(buffers.flip() == 1);
+  CHECK(buffers.side() == 1);
+  for (const BufferId id : {input, ahead}) CHECK(buffers.value<int>(id) == 0);
+  CHECK(buffers.value<int>(state) == 1);
+  CHECK(buffers.flip() == 0);
+  for (const BufferId id : {input, ahead}) CHECK(buffers.value<int>(id) == 1);
 }
 
 TEST_CASE("a plan on streams or in a graph does what it says, batch after batch", "[gpu]") {
@@ -113,6 +137,91 @@ TEST_CASE("a plan on streams or in a graph does what it says, batch after batch"
         CHECK((executor.graphs() > 0) == graphs);
       }
     }
+}
+
+// A batch in two parts: twice = batch, of two sides; then out = batch and what twice has.
+struct InParts {
+  BufferId made = plan::kNoBuffer;
+  Pipeline p;
+  plan::Plan first{p.buffers}, rest{p.buffers};
+
+  explicit InParts(const cuda::Backend& table) : p(table, [this] { declare(); }) {
+    first.add(p.plan.steps()[0]);
+    p.step(first, "make", Lane::kEmbedding, p.in, made, 0);
+    p.step(rest, "first", Lane::kCompute, p.in, p.out, 0);
+    p.step(rest, "second", Lane::kComm, made, p.out, Pipeline::kMax);
+    p.step(rest, "keep", Lane::kEmbedding, p.out, p.state, -1);
+    first.finalize();
+    rest.finalize();
+  }
+  void declare() { made = p.buffers.add("made", BufferKind::kAhead, Pipeline::kMax * 4); }
+};
+
+TEST_CASE("a plan in two parts does what it says, between plans in one", "[gpu]") {
+  for (const CudaBackend& backend : cuda_backends())
+    for (const bool graphs : {false, true})
+      for (const uint64_t seed : {1, 2, 3}) {
+        INFO(backend.name << ", graphs " << graphs << ", seed " << seed);
+        const RandomStreams order(seed);
+        const cuda::Backend& table = *backend.table;
+        InParts parts(table);
+        Pipeline& p = parts.p;
+        {
+          plan::DeviceExecutor executor(table, p.buffers, {.graphs = graphs});
+          std::vector<float> want(2 * Pipeline::kMax, 0.0f);
+          for (int i = 0; i < 60; ++i) {
+            const int64_t batch = i % 7 == 6 ? i % 4 : Pipeline::kMax;
+            const auto values = numbers(static_cast<float>(100 * i)), others = numbers(-100);
+            if (i % 5 == 4) {
+              executor.run(p.plan, batch_of(batch, values.data()));
+            } else {
+              if (i % 9 == 8) {  // the first part is made again
+                executor.run_first(parts.first, batch_of(batch, others.data()));
+                executor.wait_for_input();
+              }
+              executor.run_first(parts.first, batch_of(batch, values.data()));
+              executor.run_rest(parts.rest, batch_of(batch));
+            }
+            executor.wait_for_input();
+            for (int64_t s = 0; s < batch; ++s)
+              want[static_cast<size_t>(s)] = want[static_cast<size_t>(s + Pipeline::kMax)] =
+                  values[static_cast<size_t>(s)];
+            if (i % 4 == 0) CHECK((read(table, p, p.state) == want));
+          }
+          executor.synchronize();
+          CHECK((read(table, p, p.state) == want));
+        }
+      }
+}
+
+TEST_CASE("the first part of a captured run does not wait for the run before") {
+  const cuda::Backend& table = emulated_cuda();
+  InParts parts(table);
+  plan::DeviceExecutor executor(table, parts.p.buffers, {});
+  std::vector<std::vector<float>> batches;
+  for (int i = 0; i < 7; ++i) batches.push_back(numbers(static_cast<float>(100 * i)));
+  const auto first = [&](size_t i) {
+    executor.run_first(parts.first, batch_of(Pipeline::kMax, batches[i].data()));
+  };
+  const auto rest = [&] { executor.run_rest(parts.rest, batch_of(Pipeline::kMax)); };
+  for (size_t i = 0; i < 5; ++i) {
+    first(i);
+    rest();
+  }
+  executor.synchronize();
+  std::vector<float> state(2 * Pipeline::kMax);
+  const LateStreams order;  // nothing runs that is not waited for
+  first(5);
+  rest();
+  first(6);
+  table.stream_synchronize(executor.exec_of_first().stream);
+  // The run of batch 5 has not begun.
+  std::copy_n(parts.p.buffers.data<float>(parts.p.state), state.size(), state.begin());
+  CHECK(state[0] == 400);
+  CHECK(*parts.p.buffers.data<float>(parts.made) == 600);
+  rest();
+  executor.synchronize();
+  CHECK(*parts.p.buffers.data<float>(parts.p.state) == 600);
 }
 
 TEST_CASE("a captured plan costs the host its copies and one launch") {

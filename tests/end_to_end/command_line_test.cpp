@@ -225,6 +225,15 @@ TEST_CASE("asked to --plan for a GPU, it prints the GPU's steps, without one too
   const auto absent = run.train({"--plan", "--device", "cuda", "--set", "solver.precision=bf16"});
   CHECK(absent.code == 0);
   check_contains(absent.out, {"on a GPU", "dense.cast", "emb.sort", " weights,", "copy_in"});
+  // What runs beside the iteration before, where nothing keeps it from that.
+  const auto plan_of = [&](const char* rows, const char* graph) {
+    return run.train({"--plan", "--device", "cuda"}, {gpu(rows), graph}).out;
+  };
+  const char *const graph = "solver.cuda_graph=true", *const keys = "keys of a batch, beside";
+  check_contains(plan_of("[[0,1]]", graph),
+                 {"keys of a batch, beside the iteration before: 5 steps", "emb.keys_exchange"});
+  CHECK(plan_of("[[0],[1]]", graph).find(keys) == std::string::npos);
+  CHECK(plan_of("[[0,1]]", "solver.cuda_graph=false").find(keys) == std::string::npos);
 }
 
 TEST_CASE("the configs of the wider family pass --check as they stand") {

@@ -12,11 +12,11 @@ using network::Phase;
 
 void Model::declare_buffers() {
   batch_.declare(buffers_);
-  rates_.declare(buffers_);
+  rates_.declare(buffers_, keys_ahead_);
   if (keys_gather_) keys_gather_->declare(buffers_);
   for (const auto& layer : layers_.embeddings) layer->declare(buffers_, max_batch_);
   if (exchanges_) {
-    exchanges_->status.declare(buffers_);
+    exchanges_->status.declare(buffers_, keys_ahead_);
     exchanges_->dense_sum.declare(buffers_, layers_.network->parameter_bytes(),
                                   exchanges_->row_sum.grouped_bytes());
     exchanges_->row_sum.declare(buffers_, exchanges_->dense_sum);
@@ -63,6 +63,7 @@ TablesIo Model::tables_io(size_t layer, Phase phase) const {
           .grad = layers_.vector_gradients(layer),
           .rate = rates_.embedding_rate(layer),
           .step = rates_.step(),
+          .routed = phase == Phase::kTrain ? rates_.routed() : plan::kNoBuffer,
           .loss_scale = loss_scaling_.state(),
           .capacity_exceeded = exchanges_ ? status()->capacity_exceeded() : plan::kNoBuffer,
           .clip = clip_ ? clip_->table_factor() : plan::kNoBuffer,
@@ -82,17 +83,18 @@ void Model::each_trained_table(Emit&& emit) const {
 }
 
 void Model::build_plans() {
-  if (config_.trains) build_train_plan(train_plan_);
+  if (config_.trains) build_train_plan(keys_ahead_ ? keys_plan_ : train_plan_, train_plan_);
   build_eval_plan(eval_plan_);
 }
 
-// Rows of the tables -> vectors.
-void Model::emit_lookup(plan::Plan& plan, Phase phase) {
-  if (keys_gather_) keys_gather_->emit(plan, phase);
-  each_table(phase, [&](TableSteps& t, const TablesIo& io) { t.emit_forward(plan, io); });
+// Rows of the tables -> vectors. `keys`: the plan of what needs keys alone.
+void Model::emit_lookup(plan::Plan& keys, plan::Plan& plan, Phase phase) {
+  if (keys_gather_) keys_gather_->emit(keys, phase);
+  each_table(phase, [&](TableSteps& t, const TablesIo& io) { t.emit_forward(keys, plan, io); });
+  if (&keys != &plan) rates_.emit_routed(keys);
   layers_.network->emit_input_offsets(plan);
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) emit_tops(plan, i);
-  if (exchanges_) exchanges_->status.emit_notice(plan);
+  if (exchanges_) exchanges_->status.emit_notice(keys);
 }
 
 // The columns of a layer's vectors that are its top.
@@ -168,10 +170,10 @@ void Model::emit_top_gradients(plan::Plan& plan) const {
 }
 
 // An iteration. Steps overlap as their reads and writes allow, whatever stands between them here.
-void Model::build_train_plan(plan::Plan& plan) {
+void Model::build_train_plan(plan::Plan& keys, plan::Plan& plan) {
   const network::Network& network = *layers_.network;
-  batch_.emit(plan);
-  emit_lookup(plan, Phase::kTrain);
+  batch_.emit(keys, plan);
+  emit_lookup(keys, plan, Phase::kTrain);
   rates_.emit(plan);
   network.emit_forward(plan, Phase::kTrain);  // up to the loss
   network.emit_backward(plan);                // gradients of the network and of the vectors
@@ -197,12 +199,13 @@ void Model::build_train_plan(plan::Plan& plan) {
 
   dense_optimizer_.emit(plan);
   each_trained_table([&](TableSteps& t, const TablesIo& io) { t.emit_update(plan, io); });
+  if (&keys != &plan) keys.finalize();
   plan.finalize();
 }
 
 void Model::build_eval_plan(plan::Plan& plan) {
-  batch_.emit(plan);
-  emit_lookup(plan, Phase::kEval);
+  batch_.emit(plan, plan);
+  emit_lookup(plan, plan, Phase::kEval);
   layers_.network->emit_forward(plan, Phase::kEval);
   plan.finalize();
 }

@@ -54,31 +54,31 @@ void CopyIn::emit_lengths(plan::Plan& plan, size_t input) const {
             .bytes_per_sample = static_cast<double>(most) * 4 + 4});
 }
 
-void CopyIn::emit(plan::Plan& plan) {
+void CopyIn::emit(plan::Plan& copies, plan::Plan& plan) {
   const int64_t label_bytes = data_.label_width() * kFloatBytes,
                 dense_bytes = data_.dense_width() * kFloatBytes,
                 key_bytes = data_.key_layout().columns * static_cast<int64_t>(sizeof(uint32_t));
-  plan.add({.name = "copy_in",
-            .lane = plan::Lane::kCopy,
-            .reads = {},
-            .writes = {batch_},
-            .run = [=, this, buffers = &plan.buffers()](const plan::StepContext& c) {
-              const auto copy = [&](BufferId to, const void* from, int64_t bytes) {
-                const auto n = static_cast<size_t>(bytes);
-                if (!c.exec.on_gpu()) {
-                  std::memcpy(buffers->data<std::byte>(to), from, n);
-                  return;
-                }
-                copied_bytes_ += bytes;
-                c.exec.cuda->copy(buffers->data<std::byte>(to), from, n, c.exec.stream);
-              };
-              // Each call costs the host a few microseconds on a GPU.
-              if (c.exec.on_gpu() && std::ssize(c.input.memory) == buffers->bytes(batch_))
-                return copy(batch_, c.input.memory.data(), buffers->bytes(batch_));
-              copy(labels_, c.input.labels, c.batch * label_bytes);
-              copy(dense_, c.input.dense, c.batch * dense_bytes);
-              copy(keys_, c.input.keys, c.batch * key_bytes);
-            }});
+  copies.add({.name = "copy_in",
+              .lane = plan::Lane::kCopy,
+              .reads = {},
+              .writes = {batch_},
+              .run = [=, this, buffers = &plan.buffers()](const plan::StepContext& c) {
+                const auto copy = [&](BufferId to, const void* from, int64_t bytes) {
+                  const auto n = static_cast<size_t>(bytes);
+                  if (!c.exec.on_gpu()) {
+                    std::memcpy(buffers->data<std::byte>(to), from, n);
+                    return;
+                  }
+                  copied_bytes_ += bytes;
+                  c.exec.cuda->copy(buffers->data<std::byte>(to), from, n, c.exec.stream);
+                };
+                // Each call costs the host a few microseconds on a GPU.
+                if (c.exec.on_gpu() && std::ssize(c.input.memory) == buffers->bytes(batch_))
+                  return copy(batch_, c.input.memory.data(), buffers->bytes(batch_));
+                copy(labels_, c.input.labels, c.batch * label_bytes);
+                copy(dense_, c.input.dense, c.batch * dense_bytes);
+                copy(keys_, c.input.keys, c.batch * key_bytes);
+              }});
   for (size_t i = 0; i < lengths_.size(); ++i)
     if (lengths_[i] != plan::kNoBuffer) emit_lengths(plan, i);
 }

@@ -24,8 +24,9 @@ class CopyIn {
   CopyIn(const config::DataConfig& data, int64_t max_batch) : data_(data), max_batch_(max_batch) {}
 
   void declare(plan::Buffers& buffers);
-  // copy_in, and <lengths> of each history that has a name for them.
-  void emit(plan::Plan& plan);
+  // Adds copy_in to `copies`, which may be the same plan, and <lengths> of each history that has a
+  // name for them to the other.
+  void emit(plan::Plan& copies, plan::Plan& plan);
 
   // Bytes that have gone from host memory to a GPU so far.
   [[nodiscard]] int64_t copied_bytes() const { return copied_bytes_; }

@@ -14,12 +14,26 @@ LearningRates::LearningRates(
   }
 }
 
-void LearningRates::declare(plan::Buffers& buffers) {
+void LearningRates::declare(plan::Buffers& buffers, bool keys_ahead) {
   buffers_ = &buffers;
   step_ = buffers.add("solver.step", plan::BufferKind::kState, sizeof(int64_t));
+  if (keys_ahead)
+    routed_ = buffers.add("solver.routed_batches", plan::BufferKind::kState, sizeof(int64_t));
   scale_ = buffers.add("solver.rate_scale", plan::BufferKind::kState, kFloatBytes);
   for (const std::string& name : names_)
     rates_.push_back(buffers.add(name, plan::BufferKind::kState, kFloatBytes));
+}
+
+// On the lane of the notice, which says that the plan has ended.
+void LearningRates::emit_routed(plan::Plan& keys) {
+  keys.add({.name = "count_routed",
+            .lane = plan::Lane::kComm,
+            .reads = {routed_},
+            .writes = {routed_},
+            .run = [this](const plan::StepContext& c) {
+              optimizer::advance_schedules(c.exec, {}, buffers_->data<int64_t>(routed_),
+                                           buffers_->data<float>(scale_), {});
+            }});
 }
 
 void LearningRates::emit(plan::Plan& plan) {

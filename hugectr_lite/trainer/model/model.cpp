@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/model/make_executor.h"
 #include "hugectr_lite/trainer/model/model_results.h"
@@ -26,6 +27,15 @@ FloatType activation_type(const config::TrainConfig& config, const cuda::Backend
   if (config.solver.mixed_precision) return FloatType::kBf16;
   config::fail_expected(*config.root.find("solver")->find("precision"),
                         "\"bf16\" or \"fp32\" where training is on the CPU");
+}
+
+// Two graphs are in flight then, which must not both call what connects processes.
+bool exchanges_keys_ahead(const config::TrainConfig& config, const ModelRanks& ranks,
+                          const cuda::Backend* gpu) {
+  if (!gpu || ranks.context.ranks() == 1 || !config.trains || !config.solver.cuda_graph)
+    return false;
+  const comm::DeviceCommunicator* const devices = ranks.context.devices;
+  return devices ? devices->may_capture() && !devices->several_processes() : ranks.one_process;
 }
 
 // A penalty's gradient is taken of all parameters, when the whole sum is there.
@@ -53,6 +63,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       seed_(seed),
       ranks_(std::move(ranks)),
       gpu_(gpu),
+      keys_ahead_(exchanges_keys_ahead(config, ranks_, gpu)),
       type_(activation_type(config, gpu)),
       train_batch_(config.solver.batchsize / ranks_.context.ranks()),
       max_batch_(largest_batch(config.solver, ranks_.context.ranks())),
@@ -74,6 +85,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       loss_mean_(status()),
       dense_optimizer_(config.optimizer, type_,
                        {*layers_.network, rates_, loss_scaling_, status(), shard(), clip_.get()}),
+      keys_plan_(buffers_),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   check_sharding(config);
@@ -86,6 +98,7 @@ LayerSetup Model::layer_setup(int threads) const {
   LayerSetup setup;
   setup.place.ranks = ranks_.context;
   setup.place.gathers_keys = config_.solver.gathers_keys();
+  setup.place.keys_ahead = keys_ahead_;
   setup.place.max_batch = max_batch_;
   setup.place.train_batch = train_batch_;
   setup.place.threads = threads;
@@ -147,16 +160,23 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
 }
 
 void Model::run_on_ranks(const plan::Plan& plan, const plan::StepContext& context) {
-  const bool training = &plan == &train_plan_;
+  const bool training = &plan == &train_plan_, ahead = training && keys_ahead_;
   const auto run = [&] {
     exchanges_->status.begin_run();
-    executor_->run(plan, context);
-    if (training) ++exchanges_->training_runs;
+    if (ahead)
+      executor_->run_first(keys_plan_, context);
+    else
+      executor_->run(plan, context);
+    if (training && !ahead) ++exchanges_->training_runs;
     if (keys_gather_) keys_gather_->count_run(training);
   };
   const auto check = [&] { check_keys(*this); };  // a table may be full on this rank alone
-  for (run(); exchanges_->status.check_capacity(executor_->exec(), check); run())
-    grow_exchanges(plan);
+  const Exec exec = ahead ? executor_->exec_of_first() : executor_->exec();
+  for (run(); exchanges_->status.check_capacity(exec, check); run())
+    grow_exchanges(training && !ahead);
+  if (!ahead) return;
+  executor_->run_rest(plan, context);
+  ++exchanges_->training_runs;
 }
 
 void Model::synchronize() {
@@ -170,10 +190,10 @@ void Model::between_runs(FunctionRef<void()> body) {
   synchronize();  // what it has put on streams, too
 }
 
-// After a run of the plan that exceeded a capacity and has not counted.
-void Model::grow_exchanges(const plan::Plan& plan) {
+// After a run that exceeded a capacity and has not counted; `counted`: as an iteration all the same.
+void Model::grow_exchanges(bool counted) {
   between_runs([&] {
-    const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
+    const int64_t done = rates_.iterations() - (counted ? 1 : 0);
     for (const auto& e : layers_.embeddings)
       if (const std::string grown = e->tables().steps().grow(); !grown.empty())
         log::warning("iteration {}: {}", done + 1, grown);

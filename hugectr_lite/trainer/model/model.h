@@ -35,6 +35,7 @@ struct ModelRanks {
   RowTiers tiers = {};
   const checkpoint::SafetensorsReader* weights = nullptr;  // LayerSetup::weights, while it is made
   bool steps_of_gpu = false;  // of the network, as GPUs have them: to look at, not to run
+  bool one_process = false;   // of GPUs that are not here: threads of one process
 };
 
 using comm::StepTraffic;
@@ -99,6 +100,11 @@ class Model {
   [[nodiscard]] plan::WorkSize train_size() const {
     return {train_batch_, max_batch_, layers_.network->gradient_buffer()};
   }
+  // Returns true if the keys of a batch are routed and exchanged while the batch before is worked
+  // on: on several GPUs of one process, in graphs. keys_plan() then has what needs keys alone, from
+  // the batch's copy on, else nothing; train_plan() has the rest.
+  [[nodiscard]] bool keys_ahead() const { return keys_ahead_; }
+  [[nodiscard]] const plan::Plan& keys_plan() const { return keys_plan_; }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
   [[nodiscard]] const plan::Buffers& buffers() const { return buffers_; }
@@ -140,19 +146,20 @@ class Model {
   void each_table(network::Phase phase, Emit&& emit) const;
   template <typename Emit>
   void each_trained_table(Emit&& emit) const;
-  void emit_lookup(plan::Plan& plan, network::Phase phase);
+  void emit_lookup(plan::Plan& keys, plan::Plan& plan, network::Phase phase);
   void emit_tops(plan::Plan& plan, size_t embedding) const;
   void emit_top_gradients(plan::Plan& plan) const;
-  void build_train_plan(plan::Plan& plan);
+  void build_train_plan(plan::Plan& keys, plan::Plan& plan);
   void build_eval_plan(plan::Plan& plan);
   void run(const plan::Plan& plan, const plan::StepContext& context);
   void run_on_ranks(const plan::Plan& plan, const plan::StepContext& context);
-  void grow_exchanges(const plan::Plan& plan);
+  void grow_exchanges(bool counted);
 
   const config::TrainConfig& config_;
   const uint64_t seed_;
   const ModelRanks ranks_;
   const cuda::Backend* const gpu_;
+  const bool keys_ahead_;
   const FloatType type_;
   const int64_t train_batch_, max_batch_;
   const ModelLayers layers_;
@@ -166,7 +173,7 @@ class Model {
   LossMean loss_mean_;
   DenseOptimizer dense_optimizer_;
   plan::Buffers buffers_;
-  plan::Plan train_plan_, eval_plan_;
+  plan::Plan keys_plan_, train_plan_, eval_plan_;
   Exec host_;
   std::unique_ptr<plan::Executor> executor_;  // once compiled
 };

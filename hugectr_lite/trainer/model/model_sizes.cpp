@@ -154,7 +154,8 @@ MemoryEstimate memory_of(const Model& model) {
   m.dense_parameters = buffers.total_bytes(plan::BufferKind::kParameter);
   m.activations = buffers.total_bytes(plan::BufferKind::kActivation);
   m.gradients = buffers.total_bytes(plan::BufferKind::kGradient);
-  m.batch = buffers.total_bytes(plan::BufferKind::kInput);
+  m.batch =
+      buffers.total_bytes(plan::BufferKind::kInput) + buffers.total_bytes(plan::BufferKind::kAhead);
   for (const auto& e : model.layers().embeddings) m.workspace += e->tables().workspace_bytes();
   if (model.gpu()) {
     m.batch *= 2;                 // one arrives while the other is worked on

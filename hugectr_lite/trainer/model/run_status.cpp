@@ -27,11 +27,10 @@ RunStatus::RunStatus(comm::RankContext ranks, std::function<bool()> stop_request
   gpu->stream_synchronize(nullptr);
 }
 
-void RunStatus::declare(plan::Buffers& buffers) {
+void RunStatus::declare(plan::Buffers& buffers, bool keys_ahead) {
   buffers_ = &buffers;
-  const auto add = [&](const char* name) {
-    return buffers.add(name, plan::BufferKind::kState, sizeof(int32_t));
-  };
+  const auto kind = keys_ahead ? plan::BufferKind::kAhead : plan::BufferKind::kState;
+  const auto add = [&](const char* name) { return buffers.add(name, kind, sizeof(int32_t)); };
   capacity_exceeded_ = add("solver.capacity_exceeded");
   if (gpu_) stop_ = add("solver.stop_requests");
 }

@@ -5,7 +5,8 @@
 //
 // The host of a GPU does not wait for a run to complete. After the first exchanges it gets a
 // notice: whether all lists fit, so that it may issue the next run, and the stop requests of the
-// run before.
+// run before. Where keys are exchanged ahead, the notice ends that part of a run; it is of the run
+// two before, and has its own flag.
 #pragma once
 
 #include <functional>
@@ -26,7 +27,7 @@ class RunStatus {
   // `stop_request` returns true if this rank is to stop; it may be empty. `gpu`: null on the CPU.
   RunStatus(comm::RankContext ranks, std::function<bool()> stop_request, const cuda::Backend* gpu);
 
-  void declare(plan::Buffers& buffers);
+  void declare(plan::Buffers& buffers, bool keys_ahead);
   // `words`: the buffer of kWords floats that is summed with the dense gradients.
   void set_words(plan::Buffers& buffers, plan::BufferId words);
 
@@ -50,11 +51,13 @@ class RunStatus {
   void begin_run();
   // Returns true if an exchange of the last run exceeded its capacity, so that the run must be
   // repeated. `check` is then called first, before the ranks synchronize; it may throw, for example
-  // if a table of this rank is full. On GPUs it waits for the run's notice; `exec`: the executor's.
+  // if a table of this rank is full. On GPUs it waits for the run's notice; `exec`: the executor's,
+  // which the notice is in the order of.
   // Collective. Throws CommError if a rank has failed, DeviceError if the device has.
   [[nodiscard]] bool check_capacity(const Exec& exec, const std::function<void()>& check);
   void clear_capacity_exceeded() const { buffers_->set_value<int32_t>(capacity_exceeded_, 0); }
-  // Returns true if any rank had a stop request in the last run; on GPUs, in the run before it.
+  // Returns true if any rank had a stop request in the last run; on GPUs, in the run before it, or
+  // before that where keys are exchanged ahead.
   [[nodiscard]] bool stop_requested() const;
 
  private:

@@ -31,6 +31,7 @@ ModelRanks ranks_for_report(const config::TrainConfig& config,
   ranks.context.topology = std::make_shared<comm::Topology>(topology_of(config.solver));
   ranks.placements = placements;
   ranks.tiers = tiers;
+  ranks.one_process = config.solver.gpu.size() == 1;
   return ranks;
 }
 
@@ -207,7 +208,10 @@ std::string plan_report(const config::TrainConfig& config, const Options& option
   model.build_plans();
   std::string text = gpu ? "on a GPU" : "on the CPU";
   for (const std::string& r : reasons) text += fmt::format("; {}", r);
-  return text + "\n\n" + plan_text("training iteration", model.train_plan()) + "\n" +
+  text += "\n\n";
+  if (model.keys_ahead())
+    text += plan_text("keys of a batch, beside the iteration before", model.keys_plan()) + "\n";
+  return text + plan_text("training iteration", model.train_plan()) + "\n" +
          plan_text("evaluation batch", model.eval_plan());
 }
 

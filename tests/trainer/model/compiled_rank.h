@@ -20,7 +20,8 @@ struct CompiledRank {
 
   explicit CompiledRank(const std::vector<std::string>& changes, const cuda::Backend* gpu = nullptr)
       : CompiledRank(of_text(small_config(), changes), gpu, /*copies=*/false) {}
-  CompiledRank(std::unique_ptr<config::TrainConfig> of, const cuda::Backend* gpu, bool copies)
+  CompiledRank(std::unique_ptr<config::TrainConfig> of, const cuda::Backend* gpu, bool copies,
+               bool one_process = false)
       : config(std::move(of)) {
     const auto topology = trainer::topology_of(config->solver);
     trainer::ModelRanks ranks;
@@ -29,6 +30,7 @@ struct CompiledRank {
     if (copies)
       for (trainer::LayerPlacement& p : ranks.placements)
         p.placement = with_replicated_rows(*p.placement);
+    ranks.one_process = one_process;
     model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks), gpu);
     model->build_plans();
   }

@@ -69,7 +69,7 @@ void check_overlaps(const Plan& plan, const Names& names, const std::string& sum
     INFO(step << " overlaps " << other);
     CHECK(order.overlap(names.embedding + step, other));
   };
-  // Keys do not travel an iteration ahead: their exchange overlaps the bottom network.
+  // Where keys do not travel an iteration ahead, their exchange overlaps the bottom network.
   for (const char* forward : {".route", ".keys_exchange", ".gather", ".rows_exchange", ".pool"})
     overlaps(forward, names.bottom_forward);
   CHECK(order.overlap("notice", names.bottom_forward));
@@ -175,6 +175,53 @@ TEST_CASE("steps also overlap with batch norm over ranks, in DLRM-DCNv2 and in M
                     dlrm ? "bottom1.wgrad" : "bottom.0.wgrad", dlrm ? "top1.fprop" : "top.0.fprop"},
                    "all_reduce");
   }
+}
+
+// What they leave for the rest is on two sides.
+TEST_CASE("on eight GPUs of one process what needs keys alone is a plan of its own") {
+  const auto names = [](const Plan& plan) {
+    std::vector<std::string> all;
+    for (const Step& step : plan.steps()) all.push_back(step.name);
+    return all;
+  };
+  const auto compiled = [](std::vector<std::string> changes, bool one_process) {
+    changes.insert(changes.begin(), kEight);
+    return CompiledRank(CompiledRank::of_text(small_config(), changes), &trainer::absent_gpu(),
+                        /*copies=*/true, one_process);
+  };
+  for (const bool gathers : {false, true}) {
+    const std::string input = gathers ? "solver.input=broadcast" : "solver.input=own";
+    const CompiledRank together = compiled({input}, false), apart = compiled({input}, true);
+    CHECK(!together.model->keys_ahead());
+    CHECK(together.model->keys_plan().steps().empty());
+    REQUIRE(apart.model->keys_ahead());
+    const Plan &keys = apart.model->keys_plan(), &rest = apart.model->train_plan();
+    CHECK(names(keys) ==
+          (gathers ? std::vector<std::string>{"copy_in", "keys_gather", "emb.route", "emb.lists",
+                                              "count_routed", "notice"}
+                   : std::vector<std::string>{"copy_in", "emb.route", "emb.keys_exchange",
+                                              "count_routed", "notice"}));
+    std::vector<std::string> all = names(keys), of_rest = names(rest),
+                             expected = names(together.model->train_plan());
+    std::erase(all, "count_routed");
+    all.insert(all.end(), of_rest.begin(), of_rest.end());
+    std::sort(all.begin(), all.end());
+    std::sort(expected.begin(), expected.end());
+    CHECK(all == expected);
+    check_unordered(keys);
+    check_unordered(rest);
+    check_copy_in(keys);
+    const auto& buffers = rest.buffers();
+    for (const Step& made : keys.steps())
+      for (const BufferId id : made.writes)
+        for (const Step& step : rest.steps())
+          if (share(buffers, {id}, step.reads) || share(buffers, {id}, step.writes)) {
+            INFO(made.name << " and " << step.name << ": " << buffers.name(id));
+            CHECK((buffers.kind(id) == plan::BufferKind::kInput ||
+                   buffers.kind(id) == plan::BufferKind::kAhead));
+          }
+  }
+  CHECK(!compiled({"solver.cuda_graph=false"}, true).model->keys_ahead());
 }
 
 // Removes every declared read and write in turn. check_unordered() must then find a conflict, unless

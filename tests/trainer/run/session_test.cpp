@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <regex>
 #include <set>
 
 #include "hugectr_lite/trainer/model/model.h"
@@ -20,16 +21,18 @@ using emulation::plant;
 using emulation::Planted;
 using What = emulation::Planted::What;
 
-// Returns the names of the training plan's steps on GPUs.
+// Returns the names of the steps of an iteration on GPUs.
 std::set<std::string> train_step_names(const config::TrainConfig& config) {
   const auto topology = trainer::topology_of(config.solver);
   trainer::ModelRanks ranks;
   ranks.context.topology = std::make_shared<const comm::Topology>(topology);
   ranks.placements = trainer::make_placements(config, topology, true);
+  ranks.one_process = true;
   trainer::Model model(config, 1, 1, std::move(ranks), &trainer::absent_gpu());
   model.build_plans();
   std::set<std::string> names;
-  for (const plan::Step& step : model.train_plan().steps()) names.insert(step.name);
+  for (const plan::Plan* part : {&model.keys_plan(), &model.train_plan()})
+    for (const plan::Step& step : part->steps()) names.insert(step.name);
   return names;
 }
 
@@ -161,6 +164,55 @@ TEST_CASE("reading the loss of a run that never ends fails after HLITE_COMM_TIME
   INFO(run.error);
   CHECK(run.code == kExitDevice);
   check_contains(run.error, {"has waited 1 s", "HLITE_COMM_TIMEOUT"});
+}
+
+// A run without graphs exchanges keys in the iteration itself.
+TEST_CASE("keys that several GPUs exchange an iteration ahead change no bit of a run") {
+  const GpuRuns runs(4);
+  const std::string at = "layers.emb.sparse_embedding_hparam.";
+  const std::string hashed =
+      R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":0,)"
+      R"("max_vocabulary_size_per_gpu":400})";
+  struct Variant {
+    const char* rows;
+    Words changes;
+  };
+  // The least memory of GPUs that keep their other rows in the host's.
+  const auto tier = [](const std::string& gb) {
+    return "solver.embedding_memory={\"gpu_gb\":" + gb + "}";
+  };
+  std::smatch least;
+  const std::string local = "layers.emb.optimizer.update_type=Local",
+                    refused = runs.train({gpu("[[0,1]]"), local, tier("1e-9")}).error;
+  INFO(refused);
+  REQUIRE(std::regex_search(refused, least, std::regex("at least ([0-9.e-]+) GB")));
+  uint64_t seed = 0;
+  for (const auto& [rows, changes] :
+       {Variant{"[[0,1]]", {}},
+        {"[[0,1],[2,3]]", {"layers.emb.type=LocalizedSlotSparseEmbeddingOneHot", kAutoSharding}},
+        {"[[0,1]]", {"layers.emb.type=DistributedSlotSparseEmbeddingHash", hashed}},
+        {"[[0,1]]", {"layers.emb.type=LocalizedSlotSparseEmbeddingHash", hashed}},
+        {"[[0,1]]", {at + "exchange_capacity=1"}},
+        {"[[0,1]]", {at + "exchange_capacity=13", "solver.wire_precision=bf16"}},
+        {"[[0,1]]", {"solver.input=broadcast"}},
+        {"[[0,1]]", {"solver.wire_precision=bf16", "solver.shard_optimizer=true"}},
+        {"[[0,1]]", {local, tier(least[1])}}}) {
+    INFO(rows << " " << (changes.empty() ? "" : changes.back()));
+    // Evaluations, a partial batch, and iterations of each side after both.
+    const Words all = with(
+        {gpu(rows), "solver.max_iter=21", "solver.eval_interval=3", "solver.display=7"}, changes);
+    const GpuRun expected = runs.train(with(all, {kEager}));
+    INFO(expected.error);
+    REQUIRE(expected.code == 0);
+    const RandomStreams order(++seed);
+    const GpuRun run = runs.train(with(all, {kGraphs}));
+    INFO(run.error);
+    CHECK((run == expected));
+  }
+  // Routed batches are counted there alone.
+  for (const std::string& graphs : {kGraphs, kEager})
+    CHECK(runs.window({gpu("[[0,1]]"), graphs}, 1, What::kFails, "advance_schedules", 3).in ==
+          (graphs == kGraphs ? 2 : 1));
 }
 
 TEST_CASE("training on several GPUs is bitwise reproducible in 20 orders of their work",
