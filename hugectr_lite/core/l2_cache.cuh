@@ -19,8 +19,8 @@ inline int64_t l2_bytes() {
   return bytes;
 }
 
-// load_pack() and store_pack() of memory that no kernel needs soon: the L2 cache evicts it before all
-// else. (Emulated devices have none.)
+// load_pack() and store_pack() of memory that no kernel needs soon: the L2 cache evicts it before
+// all else. (Emulated devices have none.)
 template <int kCount, typename T>
 __device__ inline Pack<T, kCount> load_passing_pack(const T* from) {
   Pack<T, kCount> pack;

@@ -119,8 +119,8 @@ struct LayerTraits {
   bool takes_lengths = false;
   // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
   bool joint_gradients = false;
-  // It can mask the gradient of bottom 0 by the ReLU that made this (LayerIo::Below), as it reads the
-  // values anyway.
+  // It can mask the gradient of bottom 0 by the ReLU that made this (LayerIo::Below), as it reads
+  // the values anyway.
   bool masks_by_values = false;
   // Bottoms in whose gradient emit_backward()'s steps look for NaN and infinity while they write
   // it, setting LayerIo::gradient_overflow to 1, so that no other step has to read it for that.

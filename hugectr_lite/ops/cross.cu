@@ -4,10 +4,10 @@
 // MLPerf's DLRM-DCNv2 on one GPU (n = 3456, 16 bits): 6.9 kB a sample and matrix. Forward moves 4
 // of them, backward 6, the first to run 5. One of them the product before has just written: h in
 // forward, g in backward. Where all are more than the L2 cache holds, the others pass through it
-// without displacing what it still has of that one: of 8,192 samples' 57 MB up to the 50 MB of L2. (To
-// multiply and pass in four pieces of rows would find all of it there, but takes six launches more a
-// layer, and products of 2,048 rows, 1.6 waves of tiles of 128 x 256 in place of 6.5, take an eighth
-// longer in all.)
+// without displacing what it still has of that one: of 8,192 samples' 57 MB at most the 50 MB of an
+// H200's L2. (To multiply and pass in four pieces of rows would find all of it there, but takes six
+// launches more a layer, and products of 2,048 rows, 1.6 waves of tiles of 128 x 256 in place of
+// 6.5, leave more multiprocessors idle: that costs as much.)
 #include "hugectr_lite/ops/cross.h"
 
 #include "hugectr_lite/core/half.h"

@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2)
       }
     }
     if (!mask.data()) continue;
-      // The quad's bytes together; then a lane each has 8 bytes of a row, which padding has room for.
+      // The quad's bytes together; then a lane has 8 bytes of a row, for which padding has room.
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll

@@ -77,8 +77,8 @@ struct InteractionGradients {
   std::vector<T> bottom, slots;
 };
 
-// Each pair passes its gradient to both of its vectors; and a ReLU that made the bottom vector what it
-// let pass.
+// Each pair passes its gradient to both of its vectors; and a ReLU that made the bottom vector what
+// it let pass.
 template <typename T>
 InteractionGradients<double> backward_oracle(const InteractionProblem<T>& p, bool relu = false) {
   const auto [B, n, V] = p.size;

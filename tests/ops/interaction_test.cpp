@@ -95,8 +95,8 @@ TEST_CASE("interaction gives the same bits on any threads") {
     });
 }
 
-// As the op and a pass over its result do it: the other gradients keep their bits, and what does not
-// pass is 0 whatever it was.
+// As the op and a pass over its result do it: the other gradients keep their bits, and what does
+// not pass is 0 whatever it was.
 TEMPLATE_TEST_CASE("interaction_backward masks by the bottom vector what a ReLU did not let pass",
                    "[gpu]", float, bf16, fp16) {
   using T = TestType;

@@ -167,7 +167,8 @@ TEST_CASE("reading the loss of a run that never ends fails after HLITE_COMM_TIME
 }
 
 // A run without graphs exchanges keys in the iteration itself.
-TEST_CASE("keys that several GPUs exchange an iteration ahead change no bit of a run") {
+TEST_CASE("keys that several GPUs exchange an iteration ahead change no bit of a run",
+          "[release-only][slow]") {
   const GpuRuns runs(4);
   const std::string at = "layers.emb.sparse_embedding_hparam.";
   const std::string hashed =
