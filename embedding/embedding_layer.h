@@ -65,8 +65,11 @@ class EmbeddingLayer {
   }
   // hashed(): keys get rows when they are first seen, on the rank that key_owner() says.
   [[nodiscard]] bool hashed() const { return config_.is_hashed(); }
-  // Returns true if its hash tables count when their rows were used.
-  [[nodiscard]] bool keeps_uses() const { return hashed() && spec_.vocabulary.keeps_uses(); }
+  // Returns true if its hash tables need their index where rows are trained: to count uses, or to
+  // round rows of 16 bits by their keys.
+  [[nodiscard]] bool trains_by_key() const {
+    return hashed() && (spec_.vocabulary.keeps_uses() || spec_.table_type != FloatType::kFloat);
+  }
   [[nodiscard]] KeyOwner key_owner() const {
     return by_slot() ? KeyOwner::kByTable : KeyOwner::kByKey;
   }

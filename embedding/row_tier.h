@@ -141,7 +141,7 @@ class RowTier {
 // A way to hold rows in several memories.
 struct TierKind {
   const char* keys;     // of solver.embedding_memory that name them
-  bool ranks, uses;     // that it serves several ranks, and hashed tables that keep uses
+  bool ranks, by_key;   // that it serves several ranks, and hashed tables trained by key
   const char* instead;  // what to do where it does not
   bool always_on_disk;  // RowTier::on_disk(), of a rank without rows as well
   // Returns null where the buffers hold all rows; throws ConfigError where place.memory is less

@@ -238,20 +238,20 @@ std::unique_ptr<RowTier> make_three_tiers(const TierSetup& s) { return make_on_g
 
 const TierKind kDiskTier{.keys = "host_gb and disk",
                          .ranks = true,
-                         .uses = true,
+                         .by_key = true,
                          .instead = "",
                          .always_on_disk = true,
                          .make = make_disk_tier};
 const TierKind kGpuTier{.keys = "gpu_gb",
                         .ranks = true,
-                        .uses = true,
+                        .by_key = true,
                         .instead = "",
                         .always_on_disk = false,
                         .make = make_gpu_tier};
 const TierKind kThreeTiers{
     .keys = "gpu_gb, host_gb and disk together",
     .ranks = false,
-    .uses = false,
+    .by_key = false,
     .instead =
         "without host_gb and disk, all rows are in the memory of the host, which any number "
         "of GPUs and all hash tables can use",

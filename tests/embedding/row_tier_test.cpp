@@ -110,7 +110,7 @@ std::unique_ptr<RowTier> make_vector_tier(const TierSetup& setup) {
 
 constexpr TierKind kVectorTier{.keys = "none",
                                .ranks = true,
-                               .uses = true,
+                               .by_key = true,
                                .instead = "",
                                .always_on_disk = false,
                                .make = make_vector_tier};

@@ -191,8 +191,13 @@ TEST_CASE("three tiers: what cannot be") {
       message({run.memory("1"), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
                R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,)"
                R"("combiner":0,"max_vocabulary_size_per_gpu":345,"when_full":"evict"})"}),
-      {"solver.embedding_memory", "expected hash tables without admission", "\"emb\"",
+      {"solver.embedding_memory", "expected hash tables in fp32, without admission", "\"emb\"",
        "without host_gb and disk"});
+  check_contains(message({run.memory("1"), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                          R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,)"
+                          R"("combiner":0,"max_vocabulary_size_per_gpu":345})",
+                          "solver.table_precision=bf16"}),
+                 {"solver.embedding_memory", "expected hash tables in fp32", "\"emb\""});
   const std::string least = run.min_gigabytes(run.memory("1e-6"));
   check_contains(message({run.memory("1e-6")}), {"solver.embedding_memory.gpu_gb: expected at"});
   check_contains(message({run.memory(least, "1e-6")}),

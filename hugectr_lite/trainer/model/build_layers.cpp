@@ -60,9 +60,9 @@ void check_memory(const config::TrainConfig& config, const config::EmbeddingMemo
     config::fail_at(node, fmt::format("expected one {} for {}, found {}; {}", gpu ? "GPU" : "rank",
                                       kind.keys, config.solver.ranks(), kind.instead));
   for (const auto& layer : layers)
-    if (layer->keeps_uses() && !kind.uses)
-      config::fail_at(node, fmt::format("expected hash tables without admission, eviction and "
-                                        "when_full for {}, found them in \"{}\"; {}",
+    if (layer->trains_by_key() && !kind.by_key)
+      config::fail_at(node, fmt::format("expected hash tables in fp32, without admission, eviction "
+                                        "and when_full, for {}, found others in \"{}\"; {}",
                                         kind.keys, layer->name(), kind.instead));
 }
 

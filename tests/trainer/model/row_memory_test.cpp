@@ -183,7 +183,8 @@ TEST_CASE("auto on a GPU: its memory, then that of the host") {
   check_contains(elsewhere.decide({}).lines.at(0), {"decided where the run starts"});
 }
 
-TEST_CASE("auto on a GPU: a disk under the memory of the host, for one GPU without hash tables") {
+TEST_CASE(
+    "auto on a GPU: a disk under the memory of the host, for one GPU, unless tables are trained by key") {
   const Machine machine({}, &emulated_cuda());
   AvailableMemory available{.host_bytes = 900'000'000,
                             .gpu_bytes = 700'000'000,
@@ -216,7 +217,7 @@ TEST_CASE("auto on a GPU: a disk under the memory of the host, for one GPU witho
   const Machine hashed(
       {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
        R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":0,)"
-       R"("max_vocabulary_size_per_gpu":20000000})"},
+       R"("max_vocabulary_size_per_gpu":20000000,"when_full":"evict"})"},
       &emulated_cuda());
   check_contains(message_of<ConfigError>([&] { (void)hashed.decide(available); }),
                  {"solver.embedding_memory \"auto\"", "available memory on the host", "810.0 MB"});
