@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <string>
 
-#include "embedding/block_sum.cuh"
+#include "embedding/block_scan.cuh"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
 #include "hugectr_lite/core/device_sort.cuh"

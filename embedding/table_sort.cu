@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "embedding/block_sum.cuh"
+#include "embedding/block_scan.cuh"
 #include "embedding/find_row.cuh"
 
 namespace hlite::embedding::gpu {

@@ -240,18 +240,25 @@ static void spoil(const std::string& path, const std::string& tensor, size_t ele
   write_text(path, bytes);
 }
 
-// The emulated cuBLASLt makes 0 of NaN in a fused ReLU, so that the loss stays finite.
+// The emulated cuBLASLt makes 0 of NaN in a fused ReLU, so that the loss stays finite. Layers of up
+// to 16 inputs have a kernel of their own, which does not: t1 has 22 here.
 TEST_CASE("a weight that is NaN ends a run on a GPU that shows a finite loss") {
   const SmallRun run;
   for (const char* precision : {"fp32", "bf16", "fp16"}) {
     INFO(precision);
-    const std::string set = std::string("solver.precision=") + precision;
-    REQUIRE(train_on_gpu(run, {"--set", set, "--set", "solver.max_iter=1", "--export",
-                               run / "weights.safetensors"})
-                .code == 0);
+    const auto train = [&](std::vector<std::string> arguments) {
+      for (const std::string& set :
+           {std::string("solver.precision=") + precision,
+            std::string("layers.b1.fc_param.num_output=16"),
+            std::string("layers.emb.sparse_embedding_hparam.embedding_vec_size=16")})
+        arguments.insert(arguments.end(), {"--set", set});
+      return train_on_gpu(run, std::move(arguments));
+    };
+    REQUIRE(train({"--set", "solver.max_iter=1", "--export", run / "weights.safetensors"}).code ==
+            0);
     spoil(run / "weights.safetensors", "t1.bias", 3);
-    const auto result = train_on_gpu(run, {"--set", set, "--set", "solver.max_iter=40", "--init",
-                                           run / "weights.safetensors", "--save", run / precision});
+    const auto result = train({"--set", "solver.max_iter=40", "--init", run / "weights.safetensors",
+                               "--save", run / precision});
     INFO(result.err);
     CHECK(result.code == 3);
     check_contains(result.err, {"iteration 10: expected finite weights, found nan in \"t1.bias\", "
@@ -260,7 +267,9 @@ TEST_CASE("a weight that is NaN ends a run on a GPU that shows a finite loss") {
     CHECK(!std::filesystem::exists(run / precision));
   }
   // On the CPU the loss shows it.
-  const auto cpu = run.train({"--device", "cpu", "--init", run / "weights.safetensors"});
+  const auto cpu = run.train({"--device", "cpu", "--init", run / "weights.safetensors", "--set",
+                              "layers.b1.fc_param.num_output=16", "--set",
+                              "layers.emb.sparse_embedding_hparam.embedding_vec_size=16"});
   CHECK(cpu.code == 3);
   check_contains(cpu.err, {"iteration 1: expected a finite loss, found ", "nan: first in tensor"});
 }

@@ -13,7 +13,7 @@ namespace {
 // The share of a data sheet's rates that products reach. The share of products is fitted on one
 // run, MLPerf 2.0's DLRM on 1 x 8 A100 (tests/bench/estimate_constants.py). Large products reach 70
 // %; those of a GPU's part of a batch are a few waves of blocks, the last of them half empty.
-constexpr double kProducts = 0.437;
+constexpr double kProducts = 0.418;
 constexpr double kMemory = 0.8;  // random rows of 512 bytes and copies alike
 // The time of a step without work, assumed before the fit: 2 us between kernels of a graph, 2 for
 // first loads and last blocks, and most steps are two kernels.
