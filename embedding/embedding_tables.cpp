@@ -1,8 +1,10 @@
 #include "embedding/embedding_tables.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "embedding/host_requests.h"
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/error.h"
 
@@ -35,26 +37,48 @@ EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
     : spec_(std::move(spec)),
       ranks_(place.ranks),
       storage_(spec_, place),
-      index_on_host_(spec_.hash_capacity > 0 && storage_.tier() && storage_.tier()->finds_rows()),
+      index_on_host_(spec_.hash_capacity > 0 && finds_rows_on_host()),
       index_(spec_.hash_capacity > 0
                  ? std::make_unique<HashedIndex>(
                        spec_, storage_, index_on_host_ ? Exec{} : place.exec(),
                        ranks_.ranks() == 1 ? place.max_batch : 0,
                        place.max_batch * ranks_.ranks() * spec_.layout.columns())
                  : nullptr),
-      steps_(spec_, storage_, index_.get(), place) {
+      steps_(spec_, storage_, index_.get(), place),
+      host_rows_(make_host_rows(place)) {
   if (index_)
     storage_.set_key_of_row([this](uint32_t row) {
       const uint64_t key = index_->key_of(row);
       return TableRow{static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key)};
     });
-  if (index_on_host_)
-    storage_.tier()->set_find_rows([this](const Exec& host, const SlotsRef& slots,
-                                          Matrix<const uint32_t> keys, Matrix<uint32_t> rows,
-                                          bool training) {
-      index_->find_rows(host, slots, keys, rows, training);
-      return index_->size();
-    });
+  if (finds_rows_on_host()) storage_.tier()->set_host_rows(*host_rows_);
+}
+
+// A rank without rows lists those of others all the same.
+std::unique_ptr<HostRows> EmbeddingTables::make_host_rows(const TablesPlace& place) {
+  const bool any = place.gpu && place.memory.kind == &kThreeTiers && storage_.beyond_memory();
+  if (any && ranks_.ranks() > 1)
+    return std::make_unique<HostRequests>(spec_, storage_, index_.get(), *steps_.exchange(), place);
+  if (!finds_rows_on_host()) return nullptr;
+  return std::make_unique<HostRows>(spec_, storage_.own_rows(), index_.get(), place.max_batch);
+}
+
+void EmbeddingTables::begin_run(const Exec& exec, const Exec& host, const plan::HostInput& input,
+                                int64_t batch, bool training) {
+  if (!host_rows_) return;
+  host_rows_->begin_run(host, input, batch);
+  if (finds_rows_on_host()) storage_.tier()->begin_run(exec, host, training);
+}
+
+void EmbeddingTables::end_run(const Exec& host) {
+  if (finds_rows_on_host()) storage_.tier()->end_run(host);
+}
+
+std::vector<comm::StepTraffic> EmbeddingTables::traffic() const {
+  if (!steps_.exchange()) return {};
+  std::vector<comm::StepTraffic> list = steps_.exchange()->traffic();
+  if (host_rows_) std::ranges::move(host_rows_->traffic(), std::back_inserter(list));
+  return list;
 }
 
 void EmbeddingTables::declare(plan::Buffers& buffers) {
@@ -69,13 +93,15 @@ int64_t EmbeddingTables::workspace_bytes() const {
 
 int64_t EmbeddingTables::host_bytes() const {
   return (index_on_host_ ? index_->bytes() : 0) +
-         (storage_.tier() ? storage_.tier()->host_bytes() : 0);
+         (storage_.tier() ? storage_.tier()->host_bytes() : 0) +
+         (host_rows_ ? host_rows_->bytes() : 0);
 }
 
 void EmbeddingTables::prepare() {
   if (index_) index_->allocate();
   if (index_) storage_.set_device_keys(index_->device_keys());
   steps_.prepare();
+  if (host_rows_) host_rows_->prepare();
 }
 
 void EmbeddingTables::reserve(const KeysOf& keys_of, const WordsOf& words_of, const Exec& exec) {

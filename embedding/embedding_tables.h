@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "embedding/hashed_index.h"
+#include "embedding/host_rows.h"
 #include "embedding/table_files.h"
 #include "embedding/table_steps.h"
 
@@ -30,6 +31,12 @@ class EmbeddingTables {
   // The steps of the layer in an iteration: table_steps.h.
   [[nodiscard]] TableSteps& steps() { return steps_; }
   [[nodiscard]] const TableStorage& storage() const { return storage_; }
+  // To be called around each run of a plan: RowTier::begin_run(). Collective.
+  void begin_run(const Exec& exec, const Exec& host, const plan::HostInput& input, int64_t batch,
+                 bool training);
+  void end_run(const Exec& host);
+  // What this rank has sent for them. Empty on one rank.
+  [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
 
   // Reserves the rows of a file before it is read. Rows that the file does not have get their
   // initial values. keys_of(table, all) returns the keys of the file's rows, ascending; for a table
@@ -72,6 +79,10 @@ class EmbeddingTables {
   void read_vocabulary(const WordsOf& words_of, int64_t iteration);
 
  private:
+  [[nodiscard]] std::unique_ptr<HostRows> make_host_rows(const TablesPlace& place);
+  [[nodiscard]] bool finds_rows_on_host() const {
+    return storage_.tier() && storage_.tier()->finds_rows();
+  }
   [[nodiscard]] TableFiles::Keys file_keys() const;
   [[nodiscard]] TableFiles::Keys touched_keys() const;
   [[nodiscard]] TableFiles::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
@@ -93,6 +104,8 @@ class EmbeddingTables {
   const bool index_on_host_;                  // of a GPU, where a tier finds rows
   const std::unique_ptr<HashedIndex> index_;  // null: all keys have rows, from the start
   TableSteps steps_;
+  // Of a GPU whose own tier finds rows on the host, or another rank's does.
+  const std::unique_ptr<HostRows> host_rows_;
   // While a file is read: whether it has all rows, and else the keys of those that it has.
   bool reads_all_ = false;
   TableFiles::Keys read_keys_;

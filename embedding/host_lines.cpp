@@ -1,9 +1,6 @@
 #include "embedding/host_lines.h"
 
 #include <algorithm>
-#include <span>
-
-#include "embedding/number_rows.h"
 
 namespace hlite::embedding {
 
@@ -15,10 +12,9 @@ HostLines::HostLines(const TierSetup& setup, std::vector<StorageTier> memories,
       train_batch_(setup.place.train_batch),
       hashed_(setup.spec.hash_capacity > 0),
       device_(device),
-      slots_(Exec{}, hashed_ ? setup.spec.layout.pooled(setup.rows) : setup.spec.layout),
-      max_(setup.place.max_batch * setup.spec.layout.keys.columns),
-      pinned_bytes_(bytes(setup.spec, setup.place.max_batch)),
-      columns_(setup.spec.key_columns, setup.spec.batch_columns) {}
+      columns_(setup.spec.layout.keys.columns),
+      max_(max_rows(setup.spec, setup.place.max_batch, setup.place.ranks.ranks())),
+      pinned_bytes_(bytes(setup.spec, setup.place.max_batch, setup.place.ranks.ranks())) {}
 
 // A destructor cannot report a failure.
 HostLines::~HostLines() {
@@ -26,9 +22,14 @@ HostLines::~HostLines() {
   if (recall_) (void)exec_.cuda->event_destroy.entry(&ignored, recall_);
 }
 
-int64_t HostLines::bytes(const TablesSpec& spec, int64_t max_batch) {
+// Lists of several ranks hold the layer's lookups alone, and at most all of them.
+int64_t HostLines::max_rows(const TablesSpec& spec, int64_t max_batch, int ranks) {
+  return max_batch * (ranks == 1 ? spec.layout.keys.columns : ranks * spec.layout.columns());
+}
+
+int64_t HostLines::bytes(const TablesSpec& spec, int64_t max_batch, int ranks) {
   const int64_t lists = spec.hash_capacity > 0 ? 4 : 2;
-  return max_batch * (lists * spec.layout.keys.columns + spec.layout.columns()) *
+  return (lists * max_rows(spec, max_batch, ranks) + ranks * max_batch * spec.layout.columns()) *
          static_cast<int64_t>(sizeof(uint32_t));
 }
 
@@ -44,29 +45,26 @@ void HostLines::attach(const Exec& exec, const UpdatedRows& lines) {
   cache_.attach(device_.host_rows());
   if (recall_) return;
   memory_ = PinnedMemory(*exec_.cuda, static_cast<size_t>(pinned_bytes_));
-  columns_.prepare(Exec{});
-  for (HostMemory* const keys : {&own_keys_, &own_next_keys_})
-    if (columns_.selects())
-      *keys = HostMemory(static_cast<size_t>(max_) * sizeof(uint32_t), "keys of a batch");
   exec_.cuda->event_create(&recall_);
 }
 
 plan::BufferId HostLines::emit(plan::Plan& plan) {
-  const int64_t row_bytes = slots_.ref().columns * static_cast<int64_t>(sizeof(uint32_t));
+  const auto sample_bytes = static_cast<double>(columns_ * static_cast<int64_t>(sizeof(uint32_t)));
   plan.add({.name = name_ + ".host_lines",
             .lane = plan::Lane::kCopy,
             .reads = {},
             .writes = plan::present({copied_, copied_rows_}),
             .run =
-                [this, row_bytes](const plan::StepContext& c) {
+                [this](const plan::StepContext& c) {
+                  const size_t bytes =
+                      static_cast<size_t>(host_rows_->shape(c.batch).size()) * sizeof(uint32_t);
                   const auto copy = [&](plan::BufferId to, const uint32_t* from) {
-                    c.exec.cuda->copy(buffers_->data<std::byte>(to), from,
-                                      static_cast<size_t>(c.batch * row_bytes), c.exec.stream);
+                    c.exec.cuda->copy(buffers_->data<std::byte>(to), from, bytes, c.exec.stream);
                   };
-                  copy(copied_, lines_on(side_, c.batch).data());
-                  if (hashed_) copy(copied_rows_, rows_on(side_, c.batch).data());
+                  copy(copied_, list(side_));
+                  if (hashed_) copy(copied_rows_, rows_on(side_));
                 },
-            .bytes_per_sample = static_cast<double>(row_bytes * (hashed_ ? 2 : 1)),
+            .bytes_per_sample = sample_bytes * (hashed_ ? 2 : 1),
             .tier = traffic(1, train_batch_, /*ahead=*/true)});
   return copied_;
 }
@@ -98,42 +96,28 @@ uint32_t* HostLines::list(int i) const {
   return reinterpret_cast<uint32_t*>(memory_.data()) + i * max_;
 }
 
-Matrix<uint32_t> HostLines::lines_on(int i, int64_t batch) const {
-  return {list(i), batch, slots_.ref().columns};
-}
-
-Matrix<uint32_t> HostLines::rows_on(int i, int64_t batch) const {
-  return {list(2 + i), batch, slots_.ref().columns};
-}
-
-// The layer's keys of a batch: where they lie, or selected.
-Matrix<const uint32_t> HostLines::own_keys(const Exec& host, const uint32_t* keys, int64_t batch,
-                                           const HostMemory& memory) const {
-  const int64_t columns = slots_.ref().columns;
-  if (!columns_.selects()) return {keys, batch, columns};
-  const Matrix<uint32_t> own(reinterpret_cast<uint32_t*>(memory.data()), batch, columns);
-  columns_.select(host, keys, own);
-  return own;
+Matrix<uint32_t> HostLines::lines_on(int side, const HostRows::Shape& shape) const {
+  HLITE_CHECK(shape.size() <= max_, "{}: {} rows of a batch, at most {}", name_, shape.size(),
+              max_);
+  return {list(side), shape.lists, shape.columns};
 }
 
 // ---- A batch ahead ----
 
 // Finds the rows of a batch: for choose(), and if hashed also to be copied.
-void HostLines::find(const Exec& host, Matrix<const uint32_t> keys, int to, bool training) {
-  const SlotsRef& slots = slots_.ref();
-  if (hashed_)
-    rows_ = find_rows_(host, slots, keys, rows_on(to, keys.dim(0)), training);
-  else
-    number_rows(host, slots, keys, lines_on(to, keys.dim(0)));
+void HostLines::find(const Exec& host, HostRows::Batch batch, int to, bool training) {
+  const Matrix<uint32_t> lines = lines_on(to, host_rows_->shape(batch));
+  rows_ = host_rows_->find(host, batch, hashed_ ? rows_on(to) : lines.data(), training);
 }
 
 // Chooses the lines of the batch that find() had, and asks the GPU for the rows that they are taken
 // from.
-void HostLines::choose(const Exec& gpu, const Exec& host, int64_t batch, int to, bool training) {
-  const SlotsRef& slots = slots_.ref();
-  const Matrix<uint32_t> lines = lines_on(to, batch);
-  if (hashed_) std::copy_n(rows_on(to, batch).data(), lines.size(), lines.data());
-  cache_.choose(host, lines, slots.first_column, slots.lookups, training);
+void HostLines::choose(const Exec& gpu, const Exec& host, HostRows::Batch batch, int to,
+                       bool training) {
+  const HostRows::Shape shape = host_rows_->shape(batch);
+  const Matrix<uint32_t> lines = lines_on(to, shape);
+  if (hashed_) std::copy_n(rows_on(to), lines.size(), lines.data());
+  cache_.choose(host, lines, shape.first, shape.count, training);
   chosen_ = true;
   recalled_ = !cache_.evicted().empty();
   if (!recalled_) return;
@@ -149,29 +133,22 @@ void HostLines::fill(const Exec& host) {
   cache_.fill(host);
 }
 
-void HostLines::begin_run(const Exec& gpu, const Exec& host, const plan::HostInput& input,
-                          int64_t batch, bool training) {
-  const SlotsRef& slots = slots_.ref();
-  const Matrix<const uint32_t> keys = own_keys(host, input.keys, batch, own_keys_);
-  const std::span all(keys.data(), static_cast<size_t>(keys.size()));
-  const bool known = !all.empty() && training == next_trains_ && version_ == cache_.version() &&
-                     std::ranges::equal(all, next_keys_);
-  next_keys_.clear();
+void HostLines::begin_run(const Exec& gpu, const Exec& host, bool training) {
+  const bool known =
+      host_rows_->was_next() && training == next_trains_ && version_ == cache_.version();
   if (known) side_ = 1 - side_;
-  if (hashed_ || !known) find(host, keys, side_, training);
+  if (hashed_ || !known) find(host, HostRows::kThis, side_, training);
   if (!known || rows_ != next_rows_) {
-    choose(gpu, host, batch, side_, training);
+    choose(gpu, host, HostRows::kThis, side_, training);
     fill(host);
   } else if (training) {
-    cache_.will_change(host, lines_on(side_, batch), slots.first_column, slots.lookups);
+    const HostRows::Shape shape = host_rows_->shape(HostRows::kThis);
+    cache_.will_change(host, lines_on(side_, shape), shape.first, shape.count);
   }
-  if (!input.next_keys) return;
-  const Matrix<const uint32_t> next =
-      own_keys(host, input.next_keys, input.next_batch, own_next_keys_);
-  next_keys_.assign(next.data(), next.data() + next.size());
+  if (!host_rows_->has_next()) return;
   // A checkpoint may come before it, which is to hold no row that was never trained.
-  find(host, next, 1 - side_, /*training=*/false);
-  choose(gpu, host, input.next_batch, 1 - side_, /*training=*/false);
+  find(host, HostRows::kNext, 1 - side_, /*training=*/false);
+  choose(gpu, host, HostRows::kNext, 1 - side_, /*training=*/false);
   version_ = cache_.version();
   next_trains_ = training;
   next_rows_ = rows_;

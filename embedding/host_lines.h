@@ -1,12 +1,12 @@
-// HostLines: rows in three tiers, GPU memory over host memory over a disk, on one rank; and the
-// host's part of an iteration there.
+// HostLines: a rank's rows in three tiers, GPU memory over host memory over a disk; and the host's
+// part of an iteration there.
 //
 // The host's memory holds the lines of a RowCache, page-locked, so that the GPU reads and writes
 // them over the bus. The GPU's memory holds rows of these lines (DeviceRowCache). Both find rows by
 // their numbers, and each row in the GPU's memory has a host line.
 //
-// Before a run uses a batch, all of its rows need host lines. The host knows the keys of the batch
-// that comes next, so it works a batch ahead, while the GPU runs:
+// Before a run uses a batch, all of its rows need host lines. The host knows the rows of the batch
+// that comes next (host_rows.h), so it works a batch ahead, while the GPU runs:
 //
 //   host                                   GPU, in order
 //   choose lines for batch N+1             .. run N-1
@@ -21,18 +21,18 @@
 //
 // Results do not depend on which of the two ways a batch went.
 //
-// The host has the index of hashed tables: it finds the rows of a batch, too, and they come with
-// the lines. A new key gets its row when training comes to its batch, not when this is announced.
-// So for a batch with new keys the host chooses lines once more.
+// Rows of hashed tables come with the lines. A new key has its row only when training comes to its
+// batch. So for a batch with new keys the host chooses lines once more.
+//
+// On several ranks all of this is of the rows that their batches request of this rank.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "embedding/device_row_cache.h"
-#include "embedding/device_slots.h"
 #include "embedding/disk_tier.h"
-#include "embedding/key_columns.h"
+#include "embedding/host_rows.h"
 #include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::embedding {
@@ -53,12 +53,11 @@ class HostLines final : public DiskTier {
   void attach(const Exec& exec, const UpdatedRows& lines) override;
   [[nodiscard]] bool finds_rows() const override { return true; }
   [[nodiscard]] plan::BufferId brought_rows() const override { return copied_rows_; }
-  void set_find_rows(FindRows find_rows) override { find_rows_ = std::move(find_rows); }
+  void set_host_rows(HostRows& rows) override { host_rows_ = &rows; }
   // <layer>.host_lines copies the batch's host lines in, and the rows of hashed tables.
   plan::BufferId emit(plan::Plan& plan) override;
   // The batch's lines stay where they are until the next begin_run().
-  void begin_run(const Exec& gpu, const Exec& host, const plan::HostInput& input, int64_t batch,
-                 bool training) override;
+  void begin_run(const Exec& gpu, const Exec& host, bool training) override;
   void end_run(const Exec& host) override;
   void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines, int64_t first,
              int64_t count, bool training) override;
@@ -68,25 +67,24 @@ class HostLines final : public DiskTier {
   void check() const override { device_.check(); }
   void read(size_t part, std::span<const uint32_t> rows, void* out) override;
   void write(size_t part, std::span<const uint32_t> rows, const void* in) override;
-  // uint32 [batch, columns of the batch's keys], page-locked: the host line of each key.
+  // uint32 HostRows::shape(), page-locked: the host line of each row.
   [[nodiscard]] const std::byte* batch_lines() const {
     return reinterpret_cast<std::byte*>(list(side_));
   }
 
   // Page-locked bytes.
-  [[nodiscard]] static int64_t bytes(const TablesSpec& spec, int64_t max_batch);
+  [[nodiscard]] static int64_t bytes(const TablesSpec& spec, int64_t max_batch, int ranks = 1);
 
  protected:
   void count(std::vector<StorageTier>& memories) const override;
 
  private:
+  [[nodiscard]] static int64_t max_rows(const TablesSpec& spec, int64_t max_batch, int ranks);
   [[nodiscard]] uint32_t* list(int i) const;
-  [[nodiscard]] Matrix<uint32_t> lines_on(int side, int64_t batch) const;
-  [[nodiscard]] Matrix<uint32_t> rows_on(int side, int64_t batch) const;
-  [[nodiscard]] Matrix<const uint32_t> own_keys(const Exec& host, const uint32_t* keys,
-                                                int64_t batch, const HostMemory& memory) const;
-  void find(const Exec& host, Matrix<const uint32_t> keys, int to, bool training);
-  void choose(const Exec& gpu, const Exec& host, int64_t batch, int to, bool training);
+  [[nodiscard]] uint32_t* rows_on(int side) const { return list(2 + side); }
+  [[nodiscard]] Matrix<uint32_t> lines_on(int side, const HostRows::Shape& shape) const;
+  void find(const Exec& host, HostRows::Batch batch, int to, bool training);
+  void choose(const Exec& gpu, const Exec& host, HostRows::Batch batch, int to, bool training);
   void fill(const Exec& host);
 
   const std::string name_;  // the layer's
@@ -94,17 +92,14 @@ class HostLines final : public DiskTier {
   const int64_t train_batch_;
   const bool hashed_;
   DeviceRowCache device_;
-  const DeviceSlots slots_;  // on the host
-  const int64_t max_;        // keys in a batch
+  const int64_t columns_;  // of a batch's keys
+  const int64_t max_;      // rows of a batch, repeats included
   const int64_t pinned_bytes_;
-  KeyColumns columns_;
-  HostMemory own_keys_, own_next_keys_;  // where it selects columns
-  FindRows find_rows_;                   // of hashed tables
+  HostRows* host_rows_ = nullptr;
   PinnedMemory memory_;  // lines of two batches, their rows if hashed, then evicted rows
   int side_ = 0;         // of the batch that runs
   bool chosen_ = false, recalled_ = false;
-  std::vector<uint32_t> next_keys_;  // of the batch whose lines lie on the other side
-  int64_t version_ = 0;              // of the cache then
+  int64_t version_ = 0;  // of the cache when the lines on the other side were chosen
   bool next_trains_ = false;
   int64_t rows_ = 0, next_rows_ = 0;  // that keys have now, and had then, if hashed
   void* recall_ = nullptr;            // event: the evicted rows are in their host lines

@@ -318,7 +318,12 @@ void RowExchange::insert(const StepContext& c, const TablesIo& io) {
 
 // Maps the rows that other ranks request to lines of the cache.
 void RowExchange::admit(const StepContext& c, const TablesIo& io) {
-  if (index_ && !io.training) index_->find_requested(c.exec, requested_list(requested_rows()));
+  if (brings_rows())
+    c.exec.cuda->copy(requested_rows().data(),
+                      buffers_->data<uint32_t>(storage_.tier()->brought_rows()),
+                      static_cast<size_t>(max_requested()) * sizeof(uint32_t), c.exec.stream);
+  else if (index_ && !io.training)
+    index_->find_requested(c.exec, requested_list(requested_rows()));
   storage_.tier()->admit(c.exec, requested_rows(), requested_lines(), 0, 1, io.training);
 }
 
@@ -449,7 +454,7 @@ void RowExchange::emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesI
             .run = [this, io](const StepContext& c) { route(c, io); },
             .bytes_per_sample = moved.route});
   emit_lists(keys, io, moved.route);
-  if (index_ && io.training) {
+  if (index_ && io.training && !brings_rows()) {
     std::vector<plan::BufferId> changed = storage_.rows().own_buffers();
     changed.insert(changed.end(), {requested_, io.capacity_exceeded});
     std::vector<plan::BufferId> reads = changed;
@@ -464,7 +469,7 @@ void RowExchange::emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesI
     std::vector<plan::BufferId> changed = storage_.rows().own_buffers();
     changed.push_back(requested_);
     std::vector<plan::BufferId> reads = changed;
-    reads.push_back(tier->emit(plan));
+    reads.insert(reads.end(), {tier->emit(keys), tier->brought_rows()});
     plan.add({.name = spec_.name + ".admit",
               .lane = plan::Lane::kEmbedding,
               .reads = plan::present(reads),

@@ -6,7 +6,8 @@
 //   <layer>.route             keys -> request lists by owner                     embedding
 //   <layer>.keys_exchange     request lists                                      comm
 //   or <layer>.lists          the same lists, made from the keys of all ranks    embedding
-//   <layer>.insert            of hashed tables: inserts new keys               embedding
+//   <layer>.insert            of hashed tables: inserts new keys, where the tier does not bring
+//                             their rows                                       embedding
 //   <layer>.admit             of tables larger than memory: rows -> lines        embedding
 //   <layer>.gather            rows that other ranks request                      embedding
 //   <layer>.rows_exchange     rows                                               comm
@@ -82,6 +83,8 @@ class RowExchange {
   // Updates the replicated rows, whose gradients have been summed.
   void update_replicated(const plan::StepContext& c, const TablesIo& io) const;
 
+  // `training`: elements are sent as place.wire says, else in float.
+  [[nodiscard]] ExchangeShape shape(bool training = true) const;
   // Rows that other ranks request, as a batch of one slot with one sample per row of capacity.
   [[nodiscard]] SlotLayout requested_layout() const;
   [[nodiscard]] int64_t max_requested() const { return shape().list_capacity(); }
@@ -179,8 +182,6 @@ class RowExchange {
   [[nodiscard]] const comm::RankContext& ranks() const { return place_.ranks; }
   [[nodiscard]] int64_t header() const { return shape().header_words(); }
   [[nodiscard]] bool narrow_wire() const { return place_.wire != FloatType::kFloat; }
-  // `training`: elements are sent as place_.wire says, else in float.
-  [[nodiscard]] ExchangeShape shape(bool training = true) const;
   [[nodiscard]] SlotLayout received_layout() const { return spec_.layout.pooled(shape().rows()); }
   [[nodiscard]] SparseUpdateOptions reduction() const;
   [[nodiscard]] RequestLists request_lists() const;
@@ -189,6 +190,10 @@ class RowExchange {
   [[nodiscard]] int64_t insertion_bytes() const;
   [[nodiscard]] static plan::BufferId routed_before(const TablesIo& io) {
     return io.routed != plan::kNoBuffer ? io.routed : io.step;
+  }
+  // Returns true if the rows of hashed tables come with the batch.
+  [[nodiscard]] bool brings_rows() const {
+    return index_ && storage_.tier() && storage_.tier()->finds_rows();
   }
   [[nodiscard]] Matrix<uint32_t> entries(int64_t batch) const;
   [[nodiscard]] Matrix<float> received_rows() const;

@@ -21,7 +21,6 @@
 #include "embedding/residency_forecast.h"
 #include "embedding/row_cache_counts.h"
 #include "embedding/row_of_line.h"
-#include "embedding/slots_ref.h"
 #include "embedding/tables_place.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
@@ -29,6 +28,8 @@
 #include "hugectr_lite/plan/plan.h"
 
 namespace hlite::embedding {
+
+class HostRows;
 
 // A memory that holds a part of the rows.
 struct StorageTier {
@@ -76,26 +77,21 @@ class RowTier {
 
   // Names buffers of its own.
   virtual void declare(plan::Buffers&) {}
-  // Returns true if the host of a GPU finds the rows of a batch's keys before its run, and brings
-  // those of hashed tables with the batch: uint32 [batch, columns] on the device.
+  // Returns true if the host of a GPU finds the rows of a batch before its run, and brings those of
+  // hashed tables with the batch: uint32 HostRows::shape() on the device.
   [[nodiscard]] virtual bool finds_rows() const { return false; }
   [[nodiscard]] virtual plan::BufferId brought_rows() const { return plan::kNoBuffer; }
-  // Hashed tables: writes the rows of a batch's keys, as HashedIndex::find_rows() does, and returns
-  // the number of rows that keys have then.
-  using FindRows =
-      std::function<int64_t(const Exec& host, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                            Matrix<uint32_t> rows, bool training)>;
-  // To be called before a run, where finds_rows().
-  virtual void set_find_rows(FindRows) {}
+  // Says what finds them (host_rows.h). To be called before a run, where finds_rows().
+  virtual void set_host_rows(HostRows&) {}
   // Sets the lines, and makes all rows ones that have never been written. To be called before the
   // rest; waits for a GPU.
   virtual void attach(const Exec& exec, const UpdatedRows& lines) = 0;
   // Adds what has to run before admission. Returns the buffer that admission then reads.
   virtual plan::BufferId emit(plan::Plan&) { return plan::kNoBuffer; }
-  // The host's work around each run of a plan: before it is issued on `exec`, and after that.
-  // begin_run() needs that the last run's input has been copied. Throw FileError.
-  virtual void begin_run(const Exec& /*exec*/, const Exec& /*host*/, const plan::HostInput&,
-                         int64_t /*batch*/, bool /*training*/) {}
+  // The host's work around each run of a plan, where finds_rows(): before it is issued on `exec`, in
+  // HostRows::begin_run()'s wake, and after that. begin_run() needs that the last run's input has
+  // been copied. Throw FileError.
+  virtual void begin_run(const Exec& /*exec*/, const Exec& /*host*/, bool /*training*/) {}
   virtual void end_run(const Exec& /*host*/) {}
   // lines[b, c] = the line that holds own row rows[b, c] from now on, first <= c < first + count;
   // numbers beyond the rows stay as they are. `training`: the lines are going to change. On the CPU
@@ -141,9 +137,11 @@ class RowTier {
 // A way to hold rows in several memories.
 struct TierKind {
   const char* keys;     // of solver.embedding_memory that name them
-  bool ranks, by_key;   // that it serves several ranks, and hashed tables trained by key
+  bool by_key;          // that it serves hashed tables trained by key
   const char* instead;  // what to do where it does not
-  bool always_on_disk;  // RowTier::on_disk(), of a rank without rows as well
+  // Returns true if rows may lie on a disk: RowTier::on_disk() of all ranks, one without rows as
+  // well.
+  bool (*on_disk)(const TierSetup& setup);
   // Returns null where the buffers hold all rows; throws ConfigError where place.memory is less
   // than two batches need.
   std::unique_ptr<RowTier> (*make)(const TierSetup& setup);

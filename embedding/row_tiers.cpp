@@ -153,7 +153,9 @@ int64_t lines_for(const TierSetup& s, const MemoryShare& memory, BytesWith&& byt
 
 int64_t lines_on_host(const TierSetup& s, const MemoryShare& memory) {
   const int64_t record = s.spec.stored_row_bytes(),
-                fixed = s.place.gpu ? HostLines::bytes(s.spec, s.place.max_batch) : 0;
+                fixed = s.place.gpu
+                            ? HostLines::bytes(s.spec, s.place.max_batch, s.place.ranks.ranks())
+                            : 0;
   return lines_for(s, memory, [&](int64_t rows, int64_t lines) {
     return lines * record + RowCache::memory_bytes(rows, lines, record) + fixed;
   });
@@ -206,56 +208,74 @@ std::unique_ptr<RowTier> make_disk_tier(const TierSetup& s) {
                                     disk_options(s, lines), s.initial_weights);
 }
 
-// A GPU that can hold all rows needs no cache, and a host none over a disk.
-std::unique_ptr<RowTier> make_on_gpu(const TierSetup& s, bool disk) {
+int64_t lines_on_gpu(const TierSetup& s, bool disk) {
   const Exec exec = s.place.exec();
-  if (!exec.on_gpu() && disk) return make_disk_tier(s);
-  const int64_t lines =
-      !exec.on_gpu() ? lines_on_host(s, s.place.memory.lines)
-                     : lines_for(s, s.place.memory.lines, [&](int64_t rows, int64_t of_them) {
-                         return of_them * s.spec.stored_row_bytes() +
-                                DeviceRowCache::device_bytes(
-                                    exec, device_options(s, rows, of_them, disk ? rows : 0));
-                       });
-  if (s.rows == 0 || (exec.on_gpu() && lines == s.rows)) return nullptr;
-  HLITE_CHECK(!disk || s.place.ranks.ranks() == 1, "{}: three tiers", s.spec.name);
-  StorageTier memory{.name = "memory of the GPU",
-                     .others = "the host",
-                     .lines = lines,
-                     .forecast = forecast(s, lines, false)};
-  const int64_t in_host = disk ? lines_on_host(s, s.place.memory.host) : s.rows;
-  if (in_host == s.rows)
-    return std::make_unique<GpuTier>(exec, std::move(memory), device_options(s, s.rows, lines, 0));
-  return std::make_unique<HostLines>(
-      s, std::vector{std::move(memory), over_disk(s, "memory of the host", in_host)},
-      device_options(s, s.rows, lines, in_host), disk_options(s, in_host));
+  return lines_for(s, s.place.memory.lines, [&](int64_t rows, int64_t lines) {
+    return lines * s.spec.stored_row_bytes() +
+           DeviceRowCache::device_bytes(exec, device_options(s, rows, lines, disk ? rows : 0));
+  });
 }
 
-std::unique_ptr<RowTier> make_gpu_tier(const TierSetup& s) { return make_on_gpu(s, false); }
-std::unique_ptr<RowTier> make_three_tiers(const TierSetup& s) { return make_on_gpu(s, true); }
+StorageTier over_host(const TierSetup& s, int64_t lines) {
+  return {.name = "memory of the GPU",
+          .others = "the host",
+          .lines = lines,
+          .forecast = forecast(s, lines, false)};
+}
+
+// A GPU that can hold all rows needs no cache.
+std::unique_ptr<RowTier> gpu_tier(const TierSetup& s, int64_t lines) {
+  const Exec exec = s.place.exec();
+  if (s.rows == 0 || (exec.on_gpu() && lines == s.rows)) return nullptr;
+  return std::make_unique<GpuTier>(exec, over_host(s, lines), device_options(s, s.rows, lines, 0));
+}
+
+std::unique_ptr<RowTier> make_gpu_tier(const TierSetup& s) {
+  return gpu_tier(s, s.place.gpu ? lines_on_gpu(s, false) : lines_on_host(s, s.place.memory.lines));
+}
+
+// Files have all rows or those that were ever written, of all ranks alike: so the rank with the most
+// rows decides where those of all of them lie.
+bool three_on_disk(const TierSetup& s) {
+  if (!s.place.gpu) return true;
+  TierSetup largest = s;
+  for (int rank = 0; s.place.placement && rank < s.place.ranks.ranks(); ++rank)
+    largest.rows = std::max(largest.rows, s.place.placement->rows_of(rank));
+  return lines_on_gpu(largest, true) < largest.rows &&
+         lines_on_host(largest, s.place.memory.host) < largest.rows;
+}
+
+std::unique_ptr<RowTier> make_three_tiers(const TierSetup& s) {
+  if (!s.place.gpu) return make_disk_tier(s);
+  const bool on_disk = three_on_disk(s);
+  const int64_t lines = lines_on_gpu(s, true);
+  if (!on_disk) return gpu_tier(s, lines);
+  const int64_t in_host = lines_on_host(s, s.place.memory.host);
+  if (s.rows == 0) return nullptr;
+  return std::make_unique<HostLines>(
+      s, std::vector{over_host(s, lines), over_disk(s, "memory of the host", in_host)},
+      device_options(s, s.rows, lines, in_host), disk_options(s, in_host));
+}
 
 }  // namespace
 
 const TierKind kDiskTier{.keys = "host_gb and disk",
-                         .ranks = true,
                          .by_key = true,
                          .instead = "",
-                         .always_on_disk = true,
+                         .on_disk = [](const TierSetup&) { return true; },
                          .make = make_disk_tier};
 const TierKind kGpuTier{.keys = "gpu_gb",
-                        .ranks = true,
                         .by_key = true,
                         .instead = "",
-                        .always_on_disk = false,
+                        .on_disk = [](const TierSetup&) { return false; },
                         .make = make_gpu_tier};
 const TierKind kThreeTiers{
     .keys = "gpu_gb, host_gb and disk together",
-    .ranks = false,
     .by_key = false,
     .instead =
-        "without host_gb and disk, all rows are in the memory of the host, which any number "
-        "of GPUs and all hash tables can use",
-    .always_on_disk = false,
+        "without host_gb and disk, all rows are in the memory of the host, which all hash tables "
+        "can use",
+    .on_disk = three_on_disk,
     .make = make_three_tiers};
 
 }  // namespace hlite::embedding

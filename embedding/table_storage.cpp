@@ -65,9 +65,10 @@ TableStorage::TableStorage(const TablesSpec& spec, const TablesPlace& place)
     init_ = std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,
                                            spec_.table_type);
   const auto initial = [this](uint32_t row, std::byte* weights) { initial_weights(row, weights); };
-  tier_ =
-      kind->make({.spec = spec_, .place = place, .rows = own_rows(), .initial_weights = initial});
-  beyond_memory_ = tier_ ? tier_->on_disk() : kind->always_on_disk;
+  const TierSetup setup{
+      .spec = spec_, .place = place, .rows = own_rows(), .initial_weights = initial};
+  tier_ = kind->make(setup);
+  beyond_memory_ = kind->on_disk(setup);
 }
 
 TableRow TableStorage::table_row(uint32_t own_row) const {

@@ -289,8 +289,8 @@ void declare_memory(Block& s, SolverConfig& solver) {
       "embedding_memory", "auto", &memory.automatic,
       "Extension: trains tables that are larger than memory. On the CPU the rows that fit in "
       "`host_gb` are in memory and the others on a disk. On GPUs all rows are in the memory of the "
-      "host, and those that fit in `gpu_gb` in the GPU's; with `host_gb` and `disk` too, one GPU "
-      "keeps those that do not fit in the memory of the host on the disk. A row moves with its "
+      "host, and those that fit in `gpu_gb` in the GPU's; with `host_gb` and `disk` too, "
+      "those that do not fit in the memory of the host are on the disk. A row moves with its "
       "optimizer states when a batch needs it, so the results are those of training in memory, bit "
       "for bit. "
       "`\"auto\"` "

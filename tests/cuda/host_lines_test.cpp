@@ -65,10 +65,13 @@ class ThreeTiers {
         spec_(three_tiers_spec()),
         storage_(spec_, place_with_least(folder)),
         host_lines_(dynamic_cast<embedding::HostLines&>(*storage_.tier())),
+        rows_(spec_, kTierRows, nullptr, kTierSamples),
         words_(gpu, 2 * kTierSamples * kTierColumns * sizeof(uint32_t), "rows and lines") {
     storage_.declare(buffers_);
     buffers_.allocate(*gpu.cuda);
     storage_.start({});
+    rows_.prepare();
+    host_lines_.set_host_rows(rows_);
     host_lines_.emit(plan_);
     table_.resize(kTierRows * kTierWidth);
     embedding::init_tables({.pool = &pool_}, spec_.seed, spec_.name, spec_.layout,
@@ -85,7 +88,8 @@ class ThreeTiers {
       input.next_batch = std::ssize(*next) / kTierColumns;
     }
     const Exec host{.pool = &pool_};
-    host_lines_.begin_run(gpu_, host, input, batch, training);
+    rows_.begin_run(host, input, batch);
+    host_lines_.begin_run(gpu_, host, training);
     check_host_lines(keys);
     admit_and_change(keys, training);
     host_lines_.end_run(host);
@@ -191,6 +195,7 @@ class ThreeTiers {
   embedding::TableStorage storage_;
   const embedding::TableFiles files_{spec_, storage_};
   embedding::HostLines& host_lines_;
+  embedding::HostRows rows_;
   plan::Buffers buffers_;
   plan::Plan plan_{buffers_};
   ExecMemory words_;
@@ -251,6 +256,7 @@ TEST_CASE("page-locked bytes are those of two batches' lines and the rows that l
   embedding::TablesSpec spec = three_tiers_spec();
   CHECK(embedding::HostLines::bytes(spec, 8) == 4 * 8 * (6 + 6 + 3));
   CHECK(embedding::HostLines::bytes(spec, 0) == 0);
+  CHECK(embedding::HostLines::bytes(spec, 8, /*ranks=*/2) == 4 * 8 * 2 * (3 + 3 + 3));
   spec.hash_capacity = 40;  // and the rows of two batches
   CHECK(embedding::HostLines::bytes(spec, 8) == 4 * 8 * (4 * 6 + 3));
   spec.hash_capacity = 0;

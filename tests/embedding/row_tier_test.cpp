@@ -109,10 +109,9 @@ std::unique_ptr<RowTier> make_vector_tier(const TierSetup& setup) {
 }
 
 constexpr TierKind kVectorTier{.keys = "none",
-                               .ranks = true,
                                .by_key = true,
                                .instead = "",
-                               .always_on_disk = false,
+                               .on_disk = [](const TierSetup&) { return false; },
                                .make = make_vector_tier};
 
 // What batches look up, and then all weights and states: of rank 0.

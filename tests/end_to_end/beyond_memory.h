@@ -41,7 +41,10 @@ class BeyondMemory {
   }
   // The number of GB that a refused run with this memory would take.
   [[nodiscard]] std::string min_gigabytes(const std::string& memory) const {
-    const ProgramResult refused = run({memory}, {});
+    return min_gigabytes(Changes{memory});
+  }
+  [[nodiscard]] std::string min_gigabytes(const Changes& changes) const {
+    const ProgramResult refused = run(changes, {});
     INFO(refused.err);
     REQUIRE(refused.code == kExitConfig);
     std::smatch found;

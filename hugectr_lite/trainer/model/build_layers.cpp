@@ -56,9 +56,6 @@ void check_memory(const config::TrainConfig& config, const config::EmbeddingMemo
   if (gpu && memory.gpu_gb == 0) config::fail_at(node, "gpu_gb is required for training on a GPU");
   if (!gpu && memory.disk.empty())
     config::fail_at(node, "host_gb and disk are required for training on the CPU");
-  if (config.solver.ranks() > 1 && !kind.ranks)
-    config::fail_at(node, fmt::format("expected one {} for {}, found {}; {}", gpu ? "GPU" : "rank",
-                                      kind.keys, config.solver.ranks(), kind.instead));
   for (const auto& layer : layers)
     if (layer->trains_by_key() && !kind.by_key)
       config::fail_at(node, fmt::format("expected hash tables in fp32, without admission, eviction "
@@ -86,25 +83,24 @@ std::vector<embedding::RowMemory> share_memory(
   for (const auto& layer : layers) all += bytes(*layer);
   constexpr double kMaxGigabytes = 1e9;  // fits an int64_t in bytes
   constexpr double kNextToNone = 1e-3;
-  // Each rank has a GPU of its own.
-  const auto sharing =
-      static_cast<double>(gpu                    ? 1
-                          : comm::under_mpirun() ? config.solver.max_ranks_of_a_node()
-                                                 : setup.place.ranks.ranks());
+  // Each rank has a GPU of its own, and those of a process share its host.
+  const int64_t of_process =
+      comm::under_mpirun() ? config.solver.max_ranks_of_a_node() : setup.place.ranks.ranks();
   for (size_t i = 0; i < layers.size(); ++i) {
     if (bytes(*layers[i]) < kNextToNone * all) continue;
     embedding::RowMemory& of = shares[i];
     of.kind = &kind;
-    const auto share = [&](const char* automatic, const char* key, double gigabytes) {
-      const double part = bytes(*layers[i]) / all / sharing;
+    const auto share = [&](const char* automatic, const char* key, double gigabytes,
+                           int64_t sharing) {
+      const double part = bytes(*layers[i]) / all / static_cast<double>(sharing);
       return embedding::MemoryShare{
           .key = memory.automatic ? automatic : key,
           .gigabytes = gigabytes,
           .share = part,
           .bytes = std::llround(std::min(gigabytes * part, kMaxGigabytes) * 1e9)};
     };
-    const auto host = share(" \"auto\", host_gb", ".host_gb", memory.host_gb);
-    of.lines = gpu ? share(" \"auto\", gpu_gb", ".gpu_gb", memory.gpu_gb) : host;
+    const auto host = share(" \"auto\", host_gb", ".host_gb", memory.host_gb, of_process);
+    of.lines = gpu ? share(" \"auto\", gpu_gb", ".gpu_gb", memory.gpu_gb, 1) : host;
     of.host = host;
     if (memory.disk.empty()) continue;
     of.folder = config.resolve(memory.disk);

@@ -145,38 +145,28 @@ void Model::allocate(std::span<const plan::LentMemory> lent) {
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   const bool training = &plan == &train_plan_;
-  const auto for_tiers = [&](const auto& body) {
-    for (const auto& e : layers_.embeddings)
-      if (embedding::RowTier* const tier = e->tables().storage().tier()) body(*tier);
-  };
-  for_tiers([&](embedding::RowTier& tier) {
-    tier.begin_run(executor_->exec(), host_, context.input, context.batch, training);
-  });
-  if (exchanges_)
-    run_on_ranks(plan, context);
-  else
-    executor_->run(plan, context);
-  for_tiers([&](embedding::RowTier& tier) { tier.end_run(host_); });
+  while (run_once(plan, context)) grow_exchanges(training && !keys_ahead_);
 }
 
-void Model::run_on_ranks(const plan::Plan& plan, const plan::StepContext& context) {
+// Returns true if an exchange did not fit. The host's part of the tables comes when all is issued,
+// as what it waits for on a GPU may be the run before.
+bool Model::run_once(const plan::Plan& plan, const plan::StepContext& context) {
   const bool training = &plan == &train_plan_, ahead = training && keys_ahead_;
-  const auto run = [&] {
-    exchanges_->status.begin_run();
-    if (ahead)
-      executor_->run_first(keys_plan_, context);
-    else
-      executor_->run(plan, context);
-    if (training && !ahead) ++exchanges_->training_runs;
-    if (keys_gather_) keys_gather_->count_run(training);
-  };
+  for (const auto& e : layers_.embeddings)
+    e->tables().begin_run(executor_->exec(), host_, context.input, context.batch, training);
+  if (exchanges_) exchanges_->status.begin_run();
+  if (ahead)
+    executor_->run_first(keys_plan_, context);
+  else
+    executor_->run(plan, context);
+  if (keys_gather_) keys_gather_->count_run(training);
   const auto check = [&] { check_keys(*this); };  // a table may be full on this rank alone
   const Exec exec = ahead ? executor_->exec_of_first() : executor_->exec();
-  for (run(); exchanges_->status.check_capacity(exec, check); run())
-    grow_exchanges(training && !ahead);
-  if (!ahead) return;
-  executor_->run_rest(plan, context);
-  ++exchanges_->training_runs;
+  const bool exceeded = exchanges_ && exchanges_->status.check_capacity(exec, check);
+  if (ahead && !exceeded) executor_->run_rest(plan, context);
+  if (exchanges_ && training && !(ahead && exceeded)) ++exchanges_->training_runs;
+  for (const auto& e : layers_.embeddings) e->tables().end_run(host_);
+  return exceeded;
 }
 
 void Model::synchronize() {
@@ -216,7 +206,7 @@ std::vector<StepTraffic> Model::traffic() const {
   };
   const auto& [status, dense_sum, row_sum, layer_sums, runs] = *exchanges_;
   if (keys_gather_) add({keys_gather_->traffic()});
-  for (const auto& e : layers_.embeddings) add(e->tables().steps().exchange()->traffic());
+  for (const auto& e : layers_.embeddings) add(e->tables().traffic());
   add(row_sum.traffic(runs, dense_sum.reduced()));
   add(dense_sum.traffic(runs));
   add(layer_sums.traffic(runs));

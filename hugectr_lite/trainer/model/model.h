@@ -152,7 +152,7 @@ class Model {
   void build_train_plan(plan::Plan& keys, plan::Plan& plan);
   void build_eval_plan(plan::Plan& plan);
   void run(const plan::Plan& plan, const plan::StepContext& context);
-  void run_on_ranks(const plan::Plan& plan, const plan::StepContext& context);
+  [[nodiscard]] bool run_once(const plan::Plan& plan, const plan::StepContext& context);
   void grow_exchanges(bool counted);
 
   const config::TrainConfig& config_;

@@ -149,11 +149,11 @@ RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const AvailableMemory& 
   return decision;
 }
 
-// One GPU's host can have a disk for the rows of tables that are not trained by key.
+// Hosts of GPUs can have a disk for the rows of tables that are not trained by key.
 bool may_use_disk(const Model& model) {
   const auto& embeddings = model.layers().embeddings;
-  return model.ranks() == 1 && std::none_of(embeddings.begin(), embeddings.end(),
-                                            [](const auto& e) { return e->trains_by_key(); });
+  return std::none_of(embeddings.begin(), embeddings.end(),
+                      [](const auto& e) { return e->trains_by_key(); });
 }
 
 RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const AvailableMemory& available,

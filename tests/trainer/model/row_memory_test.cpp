@@ -223,6 +223,25 @@ TEST_CASE(
                  {"solver.embedding_memory \"auto\"", "available memory on the host", "810.0 MB"});
 }
 
+TEST_CASE("auto on two GPUs: they share the memory of the host over a disk") {
+  const Machine machine({gpu("[[0,1]]")}, &emulated_cuda());
+  const AvailableMemory available{
+      .host_bytes = 900'000'000, .gpu_bytes = 400'000'000, .folders = {{"/a", disk(3)}}};
+  const RowMemoryDecision decision = machine.decide(available);
+  REQUIRE(decision.tiers.memory);
+  CHECK(decision.tiers.memory->disk == "/a");
+  CHECK(decision.tiers.memory->gpu_gb < 0.4);
+  CHECK(decision.tiers.memory->host_gb < 0.81);
+  const Model model = machine.model(decision);
+  const auto tiers = tiers_of(model);
+  REQUIRE(tiers.size() == 2);
+  CHECK(tiers[0].resident < tiers[1].resident);
+  CHECK(tiers[1].resident < tiers[1].rows);
+  const int64_t host = trainer::host_row_bytes(model);
+  CHECK(2 * host <= 810'000'000);
+  CHECK(2 * host >= 600'000'000);
+}
+
 TEST_CASE("this machine has memory, and folders for rows") {
   const Machine machine({"solver.snapshot=10", "solver.snapshot_prefix=/tmp/snapshots/x"});
   trainer::RowMemorySetup setup = machine.setup();
