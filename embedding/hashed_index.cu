@@ -335,7 +335,7 @@ uint32_t lookups_of(const HashedArgs& args) {
 void fill_initial_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
                          const InitialValues& values, int64_t first, int64_t end, bool came_last) {
   const int64_t most = came_last ? rows.w.size() : (end - first) * rows.w.dim(1);
-  with_device_type(rows.w.type(), [&]<typename W>() {
+  with_float_type(rows.w.type(), [&]<typename W>() {
     launch(item_shape("hashed_initial_values", most, stream, kBlocks), initial_values_kernel<W>,
            table, rows, values, first, end, came_last);
   });
@@ -385,7 +385,7 @@ void hashed_initial_values(cudaStream_t stream, const HashedTable& table, const 
 
 void hashed_gather(cudaStream_t stream, const HashedArgs& list, const ConstWeightRows& rows,
                    const InitialValues& first, Matrix<float> out) {
-  with_device_type(rows.type(), [&]<typename W>() {
+  with_float_type(rows.type(), [&]<typename W>() {
     const W* const table = rows.as<W>().data();
     move_rows("hashed_gather", out.dim(0), out.dim(1), piece_for(out.dim(1), table, out.data()),
               stream, [&]<int kPiece>(const LaunchShape& shape, int lanes) {
@@ -397,7 +397,7 @@ void hashed_gather(cudaStream_t stream, const HashedArgs& list, const ConstWeigh
 template <typename T>
 void pool_unseen(cudaStream_t stream, const HashedArgs& args, const ConstWeightRows& table,
                  const InitialValues& first, View<T, 3> out) {
-  with_device_type(table.type(), [&]<typename W>() {
+  with_float_type(table.type(), [&]<typename W>() {
     launch(item_shape("pool_unseen", out.size(), stream), pool_unseen_kernel<T, W>, args,
            table.as<W>().data(), first, out.data(), out.size());
   });

@@ -140,7 +140,7 @@ void lookup_forward(cudaStream_t stream, const SlotsRef& slots, const ConstWeigh
   if (!indices_fit(slots, batch))
     throw CudaError("lookup: expected fewer than 2^32 keys and rows, found a batch of " +
                     std::to_string(batch));
-  with_device_type(rows.type(), [&]<typename W>() {
+  with_float_type(rows.type(), [&]<typename W>() {
     const W* const table = rows.as<W>().data();
     const auto start = [&]<int kPiece>() {
       const bool copies = slots.one_hot();

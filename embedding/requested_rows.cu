@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 void gather_requested(cudaStream_t stream, const ConstWeightRows& table,
                       Vector<const uint32_t> rows, const uint32_t* count, Matrix<float> out) {
-  with_device_type(table.type(), [&]<typename W>() {
+  with_float_type(table.type(), [&]<typename W>() {
     const Matrix<const W> from = table.as<W>();
     move_rows("gather_requested", rows.dim(0), out.dim(1),
               piece_for(out.dim(1), from.data(), out.data()), stream,
@@ -144,7 +144,7 @@ void scatter_scaled(cudaStream_t stream, const ScatterArgs& args) {
 
 void update_rows(cudaStream_t stream, const RowsUpdateArgs& args) {
   constexpr int64_t kMaxBlocks = 132 * 8;  // powers of a step are taken once a block
-  with_device_type(args.rows.w.type(), [&]<typename W>() {
+  with_float_type(args.rows.w.type(), [&]<typename W>() {
     const auto table = table_rows<W>(args.rows, kNoKey, args.step);
     const int piece = piece_for(table.width, args.gradients, table.w, table.state0, table.state1);
     const int lanes = lanes_for(table.width, piece);

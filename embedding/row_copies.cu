@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 void copy_rows(cudaStream_t stream, const ConstWeightRows& from, Vector<const uint32_t> rows,
                const WeightRows& to, bool gather) {
-  with_device_type(from.type(), [&]<typename W>() {
+  with_float_type(from.type(), [&]<typename W>() {
     const Matrix<const W> source = from.as<W>();
     move_rows(gather ? "gather_rows" : "scatter_rows", rows.dim(0), from.dim(1),
               piece_for(from.dim(1), source.data(), to.as<W>().data()), stream,

@@ -482,8 +482,7 @@ int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const
   template int64_t update_carried<W>(cudaStream_t, optimizer::OptimizerType, const CarriedList&, \
                                      int64_t, const TableRows<W>&, const StepSource&,            \
                                      const CarriedList&);
-HLITE_INSTANTIATE(float)
-HLITE_INSTANTIATE(bf16)
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 #undef HLITE_INSTANTIATE_UPDATE
 

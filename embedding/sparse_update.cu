@@ -303,7 +303,7 @@ void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
   if (shape.atomic) return add_gradients(stream, args, lookups, cut_workspace(shape, of.workspace));
   const uint32_t no_row =
       of.lines.line_of ? of.lines.lines : static_cast<uint32_t>(shape.total_rows);
-  with_device_type(args.rows.w.type(), [&]<typename W>() {
+  with_float_type(args.rows.w.type(), [&]<typename W>() {
     const Workspace space = cut_workspace(shape, of.workspace);
     const auto table = table_rows<W>(args.rows, no_row, of.step);
     const StepSource step{of.scalars, args.gradient_scale};

@@ -5,7 +5,6 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -69,14 +68,5 @@ class BasicWeightRows {
 
 using WeightRows = BasicWeightRows<std::byte>;
 using ConstWeightRows = BasicWeightRows<const std::byte>;
-
-// f.operator()<W>() with the type of rows that kernels know: float or bf16.
-template <typename F>
-decltype(auto) with_device_type(FloatType type, F&& f) {
-  if (type == FloatType::kBf16) return f.template operator()<bf16>();
-  if (type != FloatType::kFloat)
-    throw std::logic_error("tables of another type than float or bf16 on a GPU");
-  return f.template operator()<float>();
-}
 
 }  // namespace hlite::embedding

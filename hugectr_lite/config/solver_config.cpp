@@ -280,7 +280,7 @@ void declare_tables(Block& s, SolverConfig& solver) {
       {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}, {"fp16", FloatType::kFp16}},
       "Extension: number format of the rows of embedding tables. With 16 bits, rows take half the "
       "memory; sums, updates and optimizer states stay in float, and an update rounds a row "
-      "stochastically, by draws that repeat. fp16 on the CPU alone.");
+      "stochastically, by draws that repeat.");
 }
 
 void declare_memory(Block& s, SolverConfig& solver) {

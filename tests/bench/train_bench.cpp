@@ -157,7 +157,7 @@ int run(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--precision", o.solver.precision, "fp32 or bf16; on a GPU tf32 or fp16 as well")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
-  app.add_option("--table-precision", o.solver.table_precision, "Of the tables; fp16 on the CPU")
+  app.add_option("--table-precision", o.solver.table_precision, "Of the tables")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   auto* gpu = app.add_option_group("GPU");
   gpu->add_flag("--hashed", o.solver.hashed, "Hash tables, with as many rows");

@@ -55,11 +55,14 @@ struct NarrowTables {
   bool operator==(const NarrowTables&) const = default;
 };
 
-// A layer's tables in bf16, which table and key each row is named after, and their states.
+// A layer's tables in W, which table and key each row is named after, and their states.
+template <typename W>
 class NarrowCase {
  public:
-  NarrowCase(LookupCase x, const UpdateRule& rule, UpdateType type, Named named)
-      : x_(std::move(x)), rule_(rule), type_(type), named_(named) {
+  // `scale`: of weights and gradients, a power of two.
+  NarrowCase(LookupCase x, const UpdateRule& rule, UpdateType type, Named named, float scale = 1)
+      : x_(std::move(x)), rule_(rule), type_(type), named_(named), scale_(scale) {
+    for (float& w : x_.table) w *= scale_;
     for (int64_t row = 0; row < rows(); ++row) {
       // A permutation of the rows, so that none is named after its place.
       const int64_t number = named == Named::kInOrder ? row : (row * 7 + 3) % rows();
@@ -75,7 +78,7 @@ class NarrowCase {
     const embedding::DeviceSlots slots(exec, x_.layout);
     embedding::SparseUpdate update(
         exec, slots.ref(), {.rule = rule_, .type = type_, .max_batch = x_.batch, .threads = 2});
-    std::vector<bf16> table = from_floats<bf16>(x_.table);
+    std::vector<W> table = from_floats<W>(x_.table);
     std::vector<float> state0 = x_.state(rule_, 0), state1 = x_.state(rule_, 1);
     UpdatedRows rows{.w = {table.data(), this->rows(), width()},
                      .state0 = state(state0.data(), 0),
@@ -96,7 +99,7 @@ class NarrowCase {
     const embedding::DeviceSlots slots(device.exec(), x_.layout);
     embedding::SparseUpdate update(device.exec(), slots.ref(),
                                    {.rule = rule_, .type = type_, .max_batch = x_.batch});
-    const DeviceArray<bf16> table(device.ops(), from_floats<bf16>(x_.table));
+    const DeviceArray<W> table(device.ops(), from_floats<W>(x_.table));
     const DeviceArray<float> state0(device.ops(), x_.state(rule_, 0)),
         state1(device.ops(), x_.state(rule_, 1)), rate(device.ops(), 1);
     const DeviceArray<int64_t> step(device.ops(), 1);
@@ -129,7 +132,7 @@ class NarrowCase {
     const std::vector<float> gradients(x_.table.size(), 0.0625f);
     std::vector<float> marks(static_cast<size_t>(rows()));
     for (size_t i = 0; i < marks.size(); ++i) marks[i] = i % 3 == 1 ? 0.0f : 1.0f;
-    std::vector<bf16> table = from_floats<bf16>(x_.table);
+    std::vector<W> table = from_floats<W>(x_.table);
     std::vector<float> state0 = x_.state(rule_, 0), state1 = x_.state(rule_, 1);
     const float rate = 0.125f;
     const int64_t step = (int64_t{1} << 33) + 5;
@@ -146,7 +149,7 @@ class NarrowCase {
       embedding::update_rows({.pool = &pool}, args);
       return {bits_of(table), state0, state1};
     }
-    const DeviceArray<bf16> there(device->ops(), table);
+    const DeviceArray<W> there(device->ops(), table);
     const DeviceArray<float> s0(device->ops(), state0), s1(device->ops(), state1),
         g(device->ops(), gradients), m(device->ops(), marks),
         r(device->ops(), std::vector<float>{rate});
@@ -206,11 +209,11 @@ class NarrowCase {
   static float rate_of(int64_t step) { return std::ldexp(1.0f, -static_cast<int>(step) - 3); }
   void draw(int64_t step) {
     x_.draw(static_cast<uint64_t>(step));
-    for (float& g : x_.dout) g = std::round(g * 16) / 16;
+    for (float& g : x_.dout) g = std::round(g * 16) / 16 * scale_;
   }
-  static std::vector<uint16_t> bits_of(const std::vector<bf16>& values) {
+  static std::vector<uint16_t> bits_of(const std::vector<W>& values) {
     std::vector<uint16_t> bits;
-    for (const bf16 v : values) bits.push_back(v.bits);
+    for (const W v : values) bits.push_back(v.bits);
     return bits;
   }
 
@@ -218,25 +221,29 @@ class NarrowCase {
   const UpdateRule rule_;
   const UpdateType type_;
   const Named named_;
+  const float scale_;
   std::vector<uint32_t> numbers_;
   std::vector<uint64_t> keys_;
   const RowRounding rounding_{kNarrowSeed, "emb", x_.layout.tables(),
                               [this](int64_t row) { return name_of(row); }};
 };
 
+template <typename W>
 void check_narrow(const OnDevice& device, const LookupCase& x, const UpdateRule& rule,
-                  UpdateType type, Named named) {
+                  UpdateType type, Named named, float scale = 1) {
   INFO(describe(x) << " rule " << static_cast<int>(rule.type) << ", type " << static_cast<int>(type)
-                   << ", named " << static_cast<int>(named));
-  const NarrowTables want = NarrowCase(x, rule, type, named).on_cpu();
-  CHECK((NarrowCase(x, rule, type, named).on<float>(device) == want));
-  CHECK((NarrowCase(x, rule, type, named).on<bf16>(device) == want));
-  CHECK((NarrowCase(x, rule, type, named).on<fp16>(device) == want));
+                   << ", named " << static_cast<int>(named) << ", times " << scale);
+  const auto narrow = [&] { return NarrowCase<W>(x, rule, type, named, scale); };
+  const NarrowTables want = narrow().on_cpu();
+  CHECK((narrow().template on<float>(device) == want));
+  CHECK((narrow().template on<bf16>(device) == want));
+  CHECK((narrow().template on<fp16>(device) == want));
 }
 
 }  // namespace
 
-TEST_CASE("rows of 16 bits are updated to the CPU's bits by each rule", "[gpu]") {
+TEMPLATE_TEST_CASE("rows of 16 bits are updated to the CPU's bits by each rule", "[gpu]", bf16,
+                   fp16) {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -244,56 +251,62 @@ TEST_CASE("rows of 16 bits are updated to the CPU's bits by each rule", "[gpu]")
       for (const int64_t width : {1, 3, 8, 20, 128}) {
         // Keys that are absent, and rows that cross tiles.
         const LookupCase x({300, 1, 5}, width, 97, {2, 1, 3});
-        check_narrow(device, x, rule, UpdateType::kLocal, Named::kInOrder);
-        check_narrow(device, x, rule, UpdateType::kGlobal, Named::kByKey);
+        check_narrow<TestType>(device, x, rule, UpdateType::kLocal, Named::kInOrder);
+        check_narrow<TestType>(device, x, rule, UpdateType::kGlobal, Named::kByKey);
+        // Subnormal numbers of fp16.
+        if (width == 20)
+          check_narrow<TestType>(device, x, rule, UpdateType::kLocal, Named::kInOrder, 0x1p-16f);
       }
   }
 }
 
-TEST_CASE("rows of 16 bits are rounded by their table and key, however they are named", "[gpu]") {
+TEMPLATE_TEST_CASE("rows of 16 bits are rounded by their table and key, however they are named",
+                   "[gpu]", bf16, fp16) {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const Named named : {Named::kInOrder, Named::kByNumber, Named::kByKey, Named::kByLine})
       for (const int64_t width : {4, 7, 256})
         for (const int64_t batch : {0, 1, 61})
-          check_narrow(device, LookupCase({40, 3, 1, 17}, width, batch), exact_rules()[0],
-                       UpdateType::kLocal, named);
+          check_narrow<TestType>(device, LookupCase({40, 3, 1, 17}, width, batch), exact_rules()[0],
+                                 UpdateType::kLocal, named);
     // All lookups are of few rows: through all lists of carried sums.
     for (const int64_t width : {12, 128})
-      check_narrow(device, LookupCase({2, 90}, width, 3001), exact_rules()[5], UpdateType::kLocal,
-                   Named::kByNumber);
+      check_narrow<TestType>(device, LookupCase({2, 90}, width, 3001), exact_rules()[5],
+                             UpdateType::kLocal, Named::kByNumber);
   }
 }
 
-TEST_CASE("rows of 16 bits whose gradients are complete are updated to the CPU's bits", "[gpu]") {
+TEMPLATE_TEST_CASE("rows of 16 bits whose gradients are complete are updated to the CPU's bits",
+                   "[gpu]", bf16, fp16) {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const UpdateRule& rule : exact_rules())
       for (const int64_t width : {1, 4, 31, 128}) {
-        NarrowCase x(LookupCase({101, 2}, width, 1), rule, UpdateType::kLocal, Named::kByNumber);
+        NarrowCase<TestType> x(LookupCase({101, 2}, width, 1), rule, UpdateType::kLocal,
+                               Named::kByNumber);
         CHECK((x.all_rows(device.exec(), &device) == x.all_rows({}, nullptr)));
       }
   }
 }
 
-TEST_CASE("lookups in tables of 16 bits have the CPU's bits", "[gpu]") {
+TEMPLATE_TEST_CASE("lookups in tables of 16 bits have the CPU's bits", "[gpu]", bf16, fp16) {
   ThreadPool pool(2);
   const auto check = [&]<typename T>(const OnDevice& device, const LookupCase& x, size_t shift) {
     INFO(describe(x) << " shift " << shift);
     const embedding::DeviceSlots host({.pool = &pool}, x.layout), slots(device.exec(), x.layout);
-    std::vector<bf16> table(shift);
-    for (const float w : x.table) table.push_back(from_float<bf16>(w));
+    std::vector<TestType> table(shift);
+    for (const float w : x.table) table.push_back(from_float<TestType>(w));
     std::vector<T> want(x.dout.size());
-    const auto look_up = [&](const Exec& exec, const embedding::SlotsRef& of, const bf16* rows,
+    const auto look_up = [&](const Exec& exec, const embedding::SlotsRef& of, const TestType* rows,
                              const uint32_t* keys, T* out) {
-      lookup_forward<T>(exec, of, Matrix<const bf16>(rows, x.layout.total_rows, x.layout.width),
+      lookup_forward<T>(exec, of, Matrix<const TestType>(rows, x.layout.total_rows, x.layout.width),
                         {keys, x.batch, x.layout.keys.columns},
                         View<T, 3>(out, x.batch, x.layout.slots(), x.layout.width));
     };
     look_up({.pool = &pool}, host.ref(), table.data() + shift, x.keys.data(), want.data());
-    const DeviceArray<bf16> there(device.ops(), table);
+    const DeviceArray<TestType> there(device.ops(), table);
     const DeviceArray<uint32_t> keys(device.ops(), x.keys);
     const DeviceArray<T> out(device.ops(), want.size());
     look_up(device.exec(), slots.ref(), there.data() + shift, keys.data(), out.data());
@@ -313,27 +326,28 @@ TEST_CASE("lookups in tables of 16 bits have the CPU's bits", "[gpu]") {
                  {std::vector<int64_t>{}, std::vector<int64_t>{2, 1, 7}}) {
               if (hotness.empty() && combiner == Combiner::kMean) continue;
               const LookupCase x({1000, 3, 40}, width, batch, hotness, combiner);
-              check.operator()<float>(device, x, shift);
-              check.operator()<bf16>(device, x, shift);
+              check.template operator()<float>(device, x, shift);
+              check.template operator()<bf16>(device, x, shift);
             }
   }
 }
 
-TEST_CASE("rows of 16 bits are gathered, widened and copied exactly", "[gpu]") {
+TEMPLATE_TEST_CASE("rows of 16 bits are gathered, widened and copied exactly", "[gpu]", bf16,
+                   fp16) {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const int64_t width : {1, 4, 13, 64}) {
       std::vector<float> values(static_cast<size_t>(11 * width));
       std::iota(values.begin(), values.end(), 1.0f);
-      for (float& v : values) v = to_float(from_float<bf16>(v));
+      for (float& v : values) v = to_float(from_float<TestType>(v));
       const std::vector<uint32_t> from = {3, 10, kNoKey, 0, 7};
-      const DeviceArray<bf16> table(device.ops(), from_floats<bf16>(values));
+      const DeviceArray<TestType> table(device.ops(), from_floats<TestType>(values));
       const DeviceArray<uint32_t> rows(device.ops(), from),
           known(device.ops(), std::vector<uint32_t>{9, 2});
       const DeviceArray<float> out(device.ops(),
                                    std::vector<float>(static_cast<size_t>(5 * width), -1));
-      embedding::gather_requested(device.exec(), Matrix<const bf16>(table.data(), 11, width),
+      embedding::gather_requested(device.exec(), Matrix<const TestType>(table.data(), 11, width),
                                   {rows.data(), 5}, nullptr, {out.data(), 5, width});
       const std::vector<float> got = out.to_host(device.stream());
       bool same = true;
@@ -342,18 +356,18 @@ TEST_CASE("rows of 16 bits are gathered, widened and copied exactly", "[gpu]") {
         same &= got[i] == (row == kNoKey ? -1 : values[row * w + i % w]);
       }
       CHECK(same);
-      const DeviceArray<bf16> two(device.ops(), static_cast<size_t>(2 * width)),
-          to(device.ops(), from_floats<bf16>(values));
-      embedding::kernels::gather_rows(device.exec(), Matrix<bf16>(table.data(), 11, width),
-                                      {known.data(), 2}, Matrix<bf16>(two.data(), 2, width));
+      const DeviceArray<TestType> two(device.ops(), static_cast<size_t>(2 * width)),
+          to(device.ops(), from_floats<TestType>(values));
+      embedding::kernels::gather_rows(device.exec(), Matrix<TestType>(table.data(), 11, width),
+                                      {known.data(), 2}, Matrix<TestType>(two.data(), 2, width));
       const DeviceArray<uint32_t> places(device.ops(), std::vector<uint32_t>{0, 1});
-      embedding::kernels::scatter_rows(device.exec(), Matrix<bf16>(two.data(), 2, width),
-                                       {places.data(), 2}, Matrix<bf16>(to.data(), 11, width));
+      embedding::kernels::scatter_rows(device.exec(), Matrix<TestType>(two.data(), 2, width),
+                                       {places.data(), 2}, Matrix<TestType>(to.data(), 11, width));
       std::vector<float> want = values;
       std::copy_n(values.begin() + 9 * width, width, want.begin());
       std::copy_n(values.begin() + 2 * width, width, want.begin() + width);
       std::vector<float> copied;
-      for (const bf16 v : to.to_host(device.stream())) copied.push_back(to_float(v));
+      for (const TestType v : to.to_host(device.stream())) copied.push_back(to_float(v));
       CHECK((copied == want));
     }
   }

@@ -35,6 +35,8 @@ const Changes kFewKeys = {"solver.batchsize=8", "solver.batchsize_eval=8", "solv
 std::vector<Changes> kinds_in_three_tiers() {
   std::vector<Changes> kinds = kinds_of_tables();
   kinds.push_back(kShared);
+  for (const char* precision : {"bf16", "fp16"})
+    kinds.push_back({std::string("solver.table_precision=") + precision});
   return kinds;
 }
 

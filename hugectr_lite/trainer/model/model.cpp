@@ -48,13 +48,6 @@ void check_sharding(const config::TrainConfig& config) {
           "expected no penalty on the dense network where solver.shard_optimizer is true");
 }
 
-void check_table_precision(const config::TrainConfig& config, const cuda::Backend* gpu) {
-  if (config.solver.table_precision == FloatType::kFp16 && gpu)
-    config::fail_expected(*config.root.find("solver")->find("table_precision"),
-                          "\"bf16\" or \"fp32\" on a GPU; or train on the CPU (solver.device or "
-                          "--device cpu)");
-}
-
 }  // namespace
 
 Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks,
@@ -89,7 +82,6 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   check_sharding(config);
-  check_table_precision(config, gpu);
   declare_buffers();
 }
 

@@ -203,8 +203,6 @@ std::vector<RunOption> run_options(bool on_gpus) {
       {"snapshot", {{"none"}, {"every 2", {"solver.snapshot=2", "solver.snapshot_prefix=s_", "solver.keep_checkpoints=1"}}}},
   };
   // clang-format on
-  for (RunOption& of : options)
-    if (on_gpus && of.name == "table_precision") of.choices.pop_back();  // fp16
   return options;
 }
 
