@@ -211,13 +211,14 @@ def predictions():
 
 
 def value_of(row, what):
-    """"ms": that number. "steps a b*": the sum of all training steps of these names. "step NAME": of steps of exchange_bench.
-    "a/b": a quotient. None where there is nothing."""
+    """"ms": that number. "steps a b*": the sum of all training steps of these names, or of exchange_bench's; Failed where
+    no step has one of them. "a/b": a quotient. None where there is nothing."""
     if what.startswith("steps "):
-        names = what.split()[1:]
-        found = [s["ms"] for s in row.get("train_steps", row.get("steps", []))
-                 if any(fnmatch.fnmatch(s["name"], name) for name in names)]
-        return sum(found) if found else None
+        names, steps = what.split()[1:], row.get("train_steps", row.get("steps", []))
+        for name in names:
+            if not fnmatch.filter([s["name"] for s in steps], name):
+                raise Failed(f"expected a step {name}, found {', '.join(s['name'] for s in steps)}")
+        return sum(s["ms"] for s in steps if any(fnmatch.fnmatch(s["name"], name) for name in names))
     if "/" in what:
         over, under = (value_of(row, part) for part in what.split("/"))
         return over / under if over is not None and under else None
@@ -234,20 +235,27 @@ def seen(session, prediction):
 
 
 def compare(session, part):
-    """A table of what was predicted of the part beside what was seen."""
-    rows = []
+    """A table of what was predicted of the part beside what was seen; a prediction of a step that no plan has fails."""
+    rows, wrong = [], []
     for p in predictions():
         if p["part"] != part:
             continue
-        value, (low, high) = seen(session, p), p["predicted"]
-        verdict = ("not seen" if value is None else "as predicted" if low * 0.95 <= value <= high * 1.05 else
-                   "below" if value < low else "above")
+        value, (low, high) = None, p["predicted"]
+        try:
+            value = seen(session, p)
+            verdict = ("not seen" if value is None else "as predicted" if low * 0.95 <= value <= high * 1.05 else
+                       "below" if value < low else "above")
+        except Failed as why:
+            verdict = "no such step"
+            wrong.append(Failed(f"prediction of {p['what']}: {why}"))
         expected = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         rows.append(f"| {p['what']} | {p['unit']} | {p.get('before', '-')} | {expected} "
                     f"| {'-' if value is None else f'{value:.4g}'} | {verdict} |")
     if rows:
         for line in ["", "| what | unit | before | predicted | seen | |", "|---|---|---|---|---|---|", *rows, ""]:
             session.checks.line(line)
+    for why in wrong:
+        session.checks.fail(part, why)
 
 
 def run(session, visit):

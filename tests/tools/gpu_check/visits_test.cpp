@@ -1,5 +1,7 @@
 // Rehearsals of visits to a card (tools/gpu_check.sh --visit), on an emulated GPU and with scripts in
 // place of tools that need a real one.
+#include <fmt/core.h>
+
 #include "tests/tools/gpu_check/gpu_check_run.h"
 
 namespace hlite::test {
@@ -155,6 +157,38 @@ TEST_CASE("visit B is rehearsed to a complete report, with all its files", "[slo
   run.check_kept({"train_bench.jsonl", "exchange_bench.jsonl", "comm_bench.jsonl",
                   "serve_bench.jsonl", "row_transfer.txt", "logs.tar.gz"});
 }
+
+// Of the shapes that the predictions are of, with tables and batches of an emulated GPU's size.
+TEST_CASE("each prediction of steps is of steps that the plans have", "[slow]") {
+  const GpuCheckRun run;
+  for (const char* shape : {"mlperf", "dcnv2"})
+    run.script(
+        "bin", shape,
+        fmt::format(
+            "exec {0}/train_bench --device cuda --shape {1} --precision bf16 --optimizer {2} --cap 100 "
+            "--batch 1 --batches 1 --threads 2 --seconds 0 --step-seconds 0 "
+            "--gemm-edge 8 --copy-bytes 4096 --no-eager --quiet",
+            HLITE_PROGRAMS, shape, shape == std::string("dcnv2") ? "AdaGrad" : "SGD"));
+  run.script("bin", "exchanges",
+             "exec " HLITE_PROGRAMS
+             "/exchange_bench --device cuda --shape mlperf --ranks 2 --cap 100 --batch 16 "
+             "--alpha 1.05 --seconds 0");
+  const auto checked = run_program(
+      {"/usr/bin/env", "HLITE_CUDA_LIBRARY=" HLITE_EMULATED_PLUGIN,
+       "XDG_CACHE_HOME=" + (run / "cache"), "python3", "-B", "-c",
+       "import json, subprocess, sys; sys.path.insert(0, '" HLITE_SOURCE_DIR "/tools/gpu_check')\n"
+       "import visits\n"
+       "row = {name: json.loads(subprocess.check_output([sys.argv[1] + '/' + name]))\n"
+       "       for name in ('mlperf', 'dcnv2', 'exchanges')}\n"
+       "wanted = [p for p in visits.predictions() if p['value'].startswith('steps ')]\n"
+       "assert wanted\n"
+       "for p in wanted:\n"
+       "    name = 'exchanges' if p['file'] == 'exchange_bench.jsonl' else p['where']['shape']\n"
+       "    assert visits.value_of(row[name], p['value']) > 0, p\n",
+       run / "bin"});
+  INFO(checked.out << checked.err);
+  CHECK(checked.code == 0);
+}
 #endif
 
 TEST_CASE("a part of a visit that hangs or breaks costs its own time") {
@@ -196,7 +230,7 @@ TEST_CASE("a part of a visit that hangs or breaks costs its own time") {
 TEST_CASE("each prediction is of a part that a visit has, and of a file that it writes") {
   const auto checked = run_program(
       {"/usr/bin/env", "python3", "-B", "-c",
-       "import sys; sys.path.insert(0, '" HLITE_SOURCE_DIR "/tools/gpu_check')\n"
+       "import sys, types; sys.path.insert(0, '" HLITE_SOURCE_DIR "/tools/gpu_check')\n"
        "import visits\n"
        "parts = {part for visit in visits.VISITS.values() for part, _ in visit}\n"
        "assert parts == set(visits.PARTS), parts ^ set(visits.PARTS)\n"
@@ -207,9 +241,18 @@ TEST_CASE("each prediction is of a part that a visit has, and of a file that it 
        "    assert sum(seconds for _, seconds in plan) <= 570, visit\n"
        "row = {'ms': 4, 'floor_ms': 3, 'train_steps': [{'name': 'z1.bprop', 'ms': 1}, {'name': "
        "'inter.bprop', 'ms': 2}]}\n"
-       "assert visits.value_of(row, 'steps z?.bprop x') == 1\n"
+       "assert visits.value_of(row, 'steps z?.bprop i*') == 3\n"
        "assert visits.value_of(row, 'floor_ms/ms') == 0.75\n"
-       "assert visits.value_of(row, 'steps y') is None\n"});
+       "said, failed = [], []\n"
+       "checks = types.SimpleNamespace(line=said.append, fail=lambda name, why: failed.append(str(why)))\n"
+       "visits.predictions = lambda: [{'part': 'p', 'what': what, 'file': 'f', 'where': {'ms': 4},\n"
+       "    'value': 'steps ' + what, 'unit': 'ms', 'predicted': [1, 1]} for what in ('*.dbias', 'z1.*')]\n"
+       "visits.read_numbers = lambda path: [row]\n"
+       "visits.compare(types.SimpleNamespace(kept=str, checks=checks), 'p')\n"
+       "assert '| *.dbias | ms | - | 1 | - | no such step |' in said, said\n"
+       "assert '| z1.* | ms | - | 1 | 1 | as predicted |' in said, said\n"
+       "assert failed == ['prediction of *.dbias: expected a step *.dbias, '\n"
+       "    'found z1.bprop, inter.bprop'], failed\n"});
   INFO(checked.out << checked.err);
   CHECK(checked.code == 0);
 }
