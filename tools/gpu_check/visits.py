@@ -24,7 +24,7 @@ from processes import end, output_of, within
 from tables import read_numbers
 
 GATE = ["fully_connected_library_test", "fully_connected_test", "mixed_precision_test", "matmul_test",
-        "embedding_kernels_test", "sparse_update_kernels_test"]
+        "embedding_kernels_test", "sparse_update_kernels_test", "far_rows_test"]
 SANITIZED = [("racecheck", "sparse_update_kernels_test"), ("racecheck", "interaction_test"), ("racecheck", "routing_test"),
              ("synccheck", "interaction_test"), ("memcheck", "fully_connected_test")]
 BATCHES = (32768, 16384, 8192, 4096, 2048, 1120, 640)
