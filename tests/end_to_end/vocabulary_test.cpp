@@ -1,4 +1,6 @@
 // Hash tables whose keys get and lose rows: on any ranks and devices, in any tier, across a resume.
+#include <regex>
+
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/support/errors.h"
 #include "tests/support/metrics_events.h"
@@ -142,6 +144,38 @@ TEST_CASE("a vocabulary in two tiers has the bits of one in memory", "[no-tsan]"
     const Words disk = {"--set",
                         R"(solver.embedding_memory={"host_gb":0.0253,"disk":".","disk_gb":1})"};
     CHECK((runs.saved({}, "[[0]]", 30, disk) == runs.saved({}, "[[0]]", 30)));
+  }
+}
+
+// Rows that close up leave the lines of a GPU's memory.
+TEST_CASE("a vocabulary beyond a GPU's memory has the bits of one in it, and the CPU's keys",
+          "[no-tsan]") {
+  // Of these, so many rows are in use that lines change their rows between evictions, too.
+  const std::string rare = R"(,"eviction":{"interval":10,"steps_to_live":7})";
+  for (const std::string& rules : {rare, kCountAndAge, kChanceAndNorm}) {
+    INFO(rules);
+    const VocabularyRuns runs(rules);
+    const Words small = changes_of({"solver.batchsize=16", "solver.batchsize_eval=16"});
+    const auto memory = [&](const std::string& gb) {
+      return small + changes_of({"solver.embedding_memory={\"gpu_gb\":" + gb + "}"});
+    };
+    const auto refused = runs.train(kFourGpus, "[[0]]", 30, memory("1e-6"));
+    std::smatch least;
+    INFO(refused.err);
+    REQUIRE(std::regex_search(refused.err, least, std::regex("at least ([0-9.]+) GB")));
+    const Words metrics = {"--metrics", runs.run() / "m.jsonl"};
+    const auto tiers = runs.saved(kFourGpus, "[[0]]", 30, memory(least[1]) + metrics);
+    CHECK((tiers == runs.saved(kFourGpus, "[[0]]", 30, small)));
+    check_vocabulary(tiers, runs.saved({}, "[[0]]", 30, small));
+    const auto layer = [&](const char* event) {
+      return last_event(runs.run() / "m.jsonl", event)["layers"].at(0);
+    };
+    const nlohmann::json kept = layer("vocabulary");
+    INFO(kept.dump());
+    CHECK(kept["expired"].get<int>() + kept["rare"].get<int>() + kept["small"].get<int>() > 0);
+    const nlohmann::json moved = layer("tables");
+    INFO(moved.dump());
+    if (rules == rare) CHECK(moved["written_rows"].get<double>() > 0);
   }
 }
 
