@@ -94,6 +94,27 @@ TEST_CASE("three tiers: a checkpoint has the rows that were trained, as that of 
   CHECK(rows < 345);
 }
 
+// In the GPU's memory alone they train as on the CPU (table_precision_test.cpp).
+TEST_CASE("three tiers in 16 bits: the same weights as in memory, and smaller records",
+          "[no-tsan]") {
+  const std::string narrow = "solver.table_precision=bf16";
+  const auto bytes_of = [](const std::string& memory) {
+    return std::stod(memory.substr(memory.find(':') + 1));
+  };
+  for (const std::string& rule : {kRules.front(), kRules.back()}) {
+    INFO(rule);
+    const BeyondMemory run = in_three_tiers({rule, narrow});
+    run.train({}, "memory");
+    const std::string least = run.min_memory();
+    CHECK(bytes_of(least) < bytes_of(in_three_tiers({rule}).min_memory()));
+    run.train({least}, "tiers");
+    CHECK((run.exported("tiers") == run.exported("memory")));
+    run.train({least, "solver.max_iter=70"}, "half");
+    run.train({}, "back", {"--resume", run / "half.save"});
+    CHECK((everything(run / "back.save") == everything(run / "memory.save")));
+  }
+}
+
 TEST_CASE("three tiers: every kind of table, in any order of a GPU's work",
           "[release-only][slow]") {
   int seed = 0;
