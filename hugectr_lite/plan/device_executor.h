@@ -74,6 +74,7 @@ class DeviceExecutor final : public Executor {
   void run_on(void* stream, const Plan& plan, const StepContext& context);
   // Puts the plan on the streams, or makes and launches its graph.
   void issue_or_capture(const Key& key, const Plan& plan, const StepContext& context, void* to);
+  void drop_oldest_graph();
   // Lets `next` wait for what is on `stream`; nothing if they are one.
   void let_wait(void* next, void* stream);
   [[nodiscard]] void* event(size_t step);
@@ -89,8 +90,6 @@ class DeviceExecutor final : public Executor {
   std::array<void*, 2> done_{};  // the last run that read each side
   int side_ = 0;                 // of the last run
   bool in_parts_ = false;        // it was in two
-  void drop_oldest_graph();
-
   std::map<Key, bool> seen_;
   struct Graph {
     void* handle = nullptr;
