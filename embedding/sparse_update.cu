@@ -1,13 +1,15 @@
 // The sparse update: pairs, sort, sums and updates.
 //
-// Where the lookups of each table fit in a block's shared memory, one kernel makes the sorted list
-// (table_sort.cuh). Else kernels make the pairs, CUB sorts them, and rows become lines.
+// Where the lookups of each table fit in the shared memory of a block or a cluster, one kernel makes
+// the sorted list (table_sort.cuh). Else kernels make the pairs, CUB sorts them, and rows become
+// lines.
 //
 // Bytes at the MLPerf DLRM shape (batch 65,536; 26 one-hot slots; V = 128; SGD), n = 1.70 M
 // lookups, u n distinct rows (u = 0.12 with Criteo's skew, 1 with uniform keys),
 // gradients of 16 bits:
 //   pairs      keys 4 n read, rows and sources 8 n written                         20 MB
-//   sort       28 bits are four passes of 16 n, and 4 n for the histogram         116 MB
+//   sort       by CUB: 28 bits are four passes of 16 n, 4 n for the histogram     116 MB
+//              by clusters, with the pairs: in shared memory                         0
 //   segments   list 8 n, gradients 256 n at random places, 1024 u n of rows       660 MB, 2.2 GB
 //   carried    two rows of 512 bytes for 64 lookups at most, written and read      55 MB
 // in all 0.85 GB (0.18 ms at 4.8 TB/s) and 2.4 GB (0.5 ms). The 14 MB of a list stay in the L2
@@ -266,17 +268,21 @@ int sparse_sort(cudaStream_t stream, const SparseSortArgs& args) {
   if (shape.atomic) return 0;
   if (shape.sweeps) HLITE_CUDA(cudaMemsetAsync(space.touched, 0, space.touched_bytes, stream));
   const StepInputs inputs{args.rule, args.lr, args.step};
-  if (shape.parts > 0 && sorts_by_table(batch * shape.max_part_lookups, lookups)) {
-    sort_by_table(stream, {.slots = args.slots,
-                           .keys = args.keys.data(),
-                           .batch = static_cast<uint32_t>(batch),
-                           .lines = args.lines,
-                           .rows = space.rows[0],
-                           .sources = space.sources[0],
-                           .touched = space.touched,
-                           .progress = space.progress,
-                           .inputs = inputs,
-                           .scalars = args.scalars});
+  const unsigned blocks =
+      shape.parts > 0 ? table_sort_blocks(batch * shape.max_part_lookups, lookups) : 0;
+  if (blocks > 0) {
+    sort_by_table(stream,
+                  {.slots = args.slots,
+                   .keys = args.keys.data(),
+                   .batch = static_cast<uint32_t>(batch),
+                   .lines = args.lines,
+                   .rows = space.rows[0],
+                   .sources = space.sources[0],
+                   .touched = space.touched,
+                   .progress = space.progress,
+                   .inputs = inputs,
+                   .scalars = args.scalars},
+                  blocks);
     return 0;
   }
   launch(item_shape("write_pairs", std::max<int64_t>(lookups, 1), stream), write_pairs_kernel,

@@ -1,5 +1,5 @@
-// The list of a sparse update, made and sorted by one kernel, in which a block sorts the lookups of
-// a table in its shared memory.
+// The list of a sparse update, made and sorted by one kernel, in which a block, or a cluster of them,
+// sorts the lookups of a table in shared memory.
 #pragma once
 
 #include <cstddef>
@@ -46,15 +46,17 @@ struct TableSort {
   optimizer::StepScalars* scalars;  // written
 };
 
-// Shared memory of a block that sorts `lookups` lookups, at most kMaxPartLookups.
-size_t table_sort_bytes(int64_t lookups);
+// Shared memory of each of the blocks, 1 or kClusterBlocks, that sort `lookups` lookups, at most
+// kMaxPartLookups.
+size_t table_sort_bytes(int64_t lookups, unsigned blocks = 1);
 inline constexpr int64_t kMaxPartLookups = int64_t{1} << 16;
+inline constexpr unsigned kClusterBlocks = 4;
 
-// Returns true if the current device has shared memory for the longest part of the lookups, and
-// sorting it is expected to take no longer than CUB takes for all lookups.
-bool sorts_by_table(int64_t part, int64_t all);
+// How many blocks sort a part: as many as have shared memory for the longest on the current device,
+// and are expected to take no longer than CUB takes for all lookups; 0: CUB sorts them.
+unsigned table_sort_blocks(int64_t part, int64_t all);
 
 // REQUIRES shared memory for batch * slots.max_part_lookups() lookups, and at least one part.
-void sort_by_table(cudaStream_t stream, const TableSort& sort);
+void sort_by_table(cudaStream_t stream, const TableSort& sort, unsigned blocks);
 
 }  // namespace hlite::embedding::gpu

@@ -24,6 +24,7 @@ struct LaunchShape {
   dim3 block{1};
   size_t shared_bytes = 0;  // dynamic shared memory
   cudaStream_t stream = nullptr;
+  unsigned cluster = 1;  // blocks, neighbours in x, of a cluster (cluster.cuh), at most 8
 };
 
 // Limits of every device from compute capability 5.0 on.
@@ -73,6 +74,22 @@ inline void allow_shared(const LaunchShape& shape, const void* kernel) {
                                   static_cast<int>(shape.shared_bytes)));
 }
 
+// `cluster` must live as long as the configuration.
+inline cudaLaunchConfig_t config_of(const LaunchShape& shape, cudaLaunchAttribute& cluster) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = shape.stream;
+  if (shape.cluster == 1) return config;
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = shape.cluster;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  return config;
+}
+
 }  // namespace detail
 
 // Blocks of `kernel`, of the shape's size and shared memory, that the current device runs at a
@@ -92,17 +109,34 @@ int64_t resident_blocks(const LaunchShape& shape, void (*kernel)(Params...)) {
   return std::max<int64_t>(1, int64_t{multiprocessors} * blocks);
 }
 
+// Returns true if the current device runs clusters of the shape, and has code of `kernel` that was
+// compiled for such devices. Asks the host's driver only.
+template <typename... Params>
+bool runs_clusters(const LaunchShape& shape, void (*kernel)(Params...)) {
+  const auto* const code = reinterpret_cast<const void*>(kernel);
+  int device = 0, supported = 0, limit = 0, clusters = 0;
+  HLITE_CUDA(cudaGetDevice(&device));
+  HLITE_CUDA(cudaDeviceGetAttribute(&supported, cudaDevAttrClusterLaunch, device));
+  HLITE_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  if (!supported || shape.shared_bytes > static_cast<size_t>(limit)) return false;
+  cudaFuncAttributes attributes{};
+  HLITE_CUDA(cudaFuncGetAttributes(&attributes, code));
+  if (attributes.ptxVersion < 90) return false;
+  detail::allow_shared(shape, code);
+  cudaLaunchAttribute cluster{};
+  const cudaLaunchConfig_t config = detail::config_of(shape, cluster);
+  HLITE_CUDA(cudaOccupancyMaxActiveClusters(&clusters, code, &config));
+  return clusters > 0;
+}
+
 // Starts kernel(args...) on shape.stream. A grid without blocks is no work and no error.
 template <typename... Params, typename... Args>
 void launch(const LaunchShape& shape, void (*kernel)(Params...), Args&&... args) {
   detail::check_shape(shape);
   if (uint64_t{shape.grid.x} * shape.grid.y * shape.grid.z == 0) return;
   detail::allow_shared(shape, reinterpret_cast<const void*>(kernel));
-  cudaLaunchConfig_t config{};
-  config.gridDim = shape.grid;
-  config.blockDim = shape.block;
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = shape.stream;
+  cudaLaunchAttribute cluster{};
+  const cudaLaunchConfig_t config = detail::config_of(shape, cluster);
 #if !defined(__CUDACC__)
   emulation::launch_name = shape.name;
 #endif

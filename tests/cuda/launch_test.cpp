@@ -29,6 +29,24 @@ TEST_CASE("launch refuses blocks and grids that no device runs") {
   CHECK(out == std::vector<int>(5));
 }
 
+TEST_CASE("launch reports clusters that the device or the grid does not allow") {
+  std::vector<int> out(5);
+  const auto message = [&](unsigned blocks, unsigned cluster) {
+    return message_of<CudaError>([&] {
+      atomics({.name = "the_kernel", .grid = dim3(blocks), .cluster = cluster}, out.data());
+    });
+  };
+  check_contains(message(6, 4), {"the_kernel", "cudaErrorInvalidClusterSize"});
+  check_contains(message(9, 9), {"cudaErrorInvalidClusterSize"});
+  emulation::machine().has_clusters = false;
+  check_contains(message(4, 4), {"cudaErrorInvalidClusterSize"});
+  emulation::machine().has_clusters = true;
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(out == std::vector<int>(5));
+  atomics({.name = "the_kernel", .grid = dim3(8), .cluster = 4}, out.data());
+  CHECK(out[0] == 8);
+}
+
 TEST_CASE("launch of an empty grid is no work") {
   std::vector<int> out(5);
   atomics({.grid = dim3(0), .block = dim3(32)}, out.data());

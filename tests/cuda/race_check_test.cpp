@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <initializer_list>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -77,6 +78,36 @@ TEST_CASE("shared memory that is written anew while others read it is a race") {
   check_race(reuse(Barrier::kNot), {"race in reuse_tile", "shared memory"});
   check_race(reuse(Barrier::kWarp), {"race in reuse_tile"});
   check_no_race(reuse(Barrier::kBlock));
+}
+
+TEST_CASE("blocks of a cluster pass on shared memory where they meet before, between and after") {
+  std::vector<int> in(512), out(512);
+  std::iota(in.begin(), in.end(), 1);
+  for (const bool writes : {false, true}) {
+    const auto pass = [&](int ahead, Unmet unmet) {
+      return [&, ahead, unmet] { pass_on_in_cluster(ahead, writes, unmet, in.data(), out.data()); };
+    };
+    for (const int ahead : {0, 1, 3}) {
+      check_no_race(pass(ahead, Unmet::kNone));
+      const int from = writes ? 4 - ahead : ahead;
+      for (int i = 0; i < 512; ++i) {
+        const int block = i / 64, there = block / 4 * 4 + (block % 4 + from) % 4;
+        REQUIRE(out[static_cast<size_t>(i)] == there * 64 + i % 64 + 1);
+      }
+    }
+    check_race(pass(1, Unmet::kBetween),
+               {"race in pass_on_in_cluster: thread ", "a byte that thread ",
+                "nothing orders the two: shared memory"});
+    check_race(pass(1, Unmet::kBlockOnly), {"race in pass_on_in_cluster: thread "});
+    check_no_race(pass(0, Unmet::kBetween));
+  }
+  const auto pass = [&](bool writes, Unmet unmet) {
+    return [&, writes, unmet] { pass_on_in_cluster(1, writes, unmet, in.data(), out.data()); };
+  };
+  check_race(pass(true, Unmet::kAtStart), {"another block, which may not have begun"});
+  check_no_race(pass(false, Unmet::kAtStart));  // they meet before it reads
+  check_race(pass(false, Unmet::kAtEnd), {"no cluster_sync follows", "may have ended"});
+  check_no_race(pass(true, Unmet::kAtEnd));
 }
 
 TEST_CASE("blocks are ordered by nothing") {

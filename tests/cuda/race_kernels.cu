@@ -2,6 +2,8 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include "hugectr_lite/core/cluster.cuh"
+
 namespace hlite::test {
 namespace {
 
@@ -40,6 +42,25 @@ __global__ void reuse_tile_kernel(Barrier barrier, const int* in, int* out) {
     out[turn * kThreads + static_cast<int>(threadIdx.x)] = tile[thread_ahead(33)];
     come_together(barrier);
   }
+}
+
+__global__ void pass_on_in_cluster_kernel(unsigned ahead, bool writes, Unmet unmet, const int* in,
+                                          int* out) {
+  auto* const tile = dynamic_shared<uint32_t>() + threadIdx.x;
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  const unsigned other = (cluster_rank() + ahead) % 4;
+  const auto value = static_cast<uint32_t>(in[i]);
+  if (unmet != Unmet::kAtStart) cluster_sync();
+  if (writes)
+    cluster_store(tile, other, value);
+  else
+    *tile = value;
+  if (unmet == Unmet::kBlockOnly)
+    __syncthreads();
+  else if (unmet != Unmet::kBetween)
+    cluster_sync();
+  out[i] = static_cast<int>(writes ? *tile : cluster_load(tile, other));
+  if (unmet != Unmet::kAtEnd) cluster_sync();
 }
 
 __global__ void fetch_kernel(Barrier barrier, const int* in, int* out) {
@@ -120,6 +141,11 @@ void pass_on_globally(int blocks, int ahead, Barrier barrier, int* at, int* out)
 }
 void reuse_tile(Barrier barrier, const int* in, int* out) {
   launch(shape_of("reuse_tile", 1, kThreads * sizeof(int)), reuse_tile_kernel, barrier, in, out);
+}
+void pass_on_in_cluster(int ahead, bool writes, Unmet unmet, const int* in, int* out) {
+  LaunchShape shape = shape_of("pass_on_in_cluster", 8, kThreads * sizeof(int));
+  shape.cluster = 4;
+  launch(shape, pass_on_in_cluster_kernel, static_cast<unsigned>(ahead), writes, unmet, in, out);
 }
 void fetch_and_pass_on(Barrier barrier, const int* in, int* out) {
   launch(shape_of("fetch", 1, kThreads * sizeof(int)), fetch_kernel, barrier, in, out);

@@ -14,6 +14,11 @@ void pass_on_globally(int blocks, int ahead, Barrier barrier, int* at, int* out)
 // Two tiles in turn, through the same shared memory; `meet` is between reading one and writing the
 // next.
 void reuse_tile(Barrier barrier, const int* in, int* out);
+// out[i] = in of the thread as far in the block `ahead` further in the cluster of four, by way of that
+// block's shared memory, which this one reads or, the other way round, writes. One meeting of the
+// cluster may be missing, or be of the block alone.
+enum class Unmet { kNone, kAtStart, kBetween, kAtEnd, kBlockOnly };
+void pass_on_in_cluster(int ahead, bool writes, Unmet unmet, const int* in, int* out);
 // Shared memory fetched by asynchronous copies, of which each thread waits for its own.
 void fetch_and_pass_on(Barrier barrier, const int* in, int* out);
 

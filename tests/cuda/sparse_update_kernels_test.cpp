@@ -8,6 +8,7 @@
 
 #include "embedding/device_slots.h"
 #include "embedding/sparse_update.h"
+#include "embedding/table_sort.cuh"
 #include "tests/cuda/embedding_device.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/errors.h"
@@ -353,15 +354,26 @@ TEST_CASE("sparse update kernels give the same bits in any order of threads") {
   }
 }
 
-// CUB, where a block has too little memory; then the widths must be of kernels that need none.
-TEST_CASE("tables trained on lists that blocks sort have the bits of those that CUB sorts") {
+// Clusters where a block has too little memory, and CUB where these have, too; then the widths must
+// be of kernels that need none.
+TEST_CASE(
+    "tables trained on lists that blocks or clusters sort have the bits of those that CUB sorts") {
   const OnDevice device(emulated_cuda());
   const auto same = [&](const LookupCase& x, const How& how) {
-    const TrainedTables by_blocks = train<bf16>(device, x, how);
-    const int bytes = std::exchange(emulation::machine().shared_bytes_optin, 0);
-    const TrainedTables by_cub = train<bf16>(device, x, how);
-    emulation::machine().shared_bytes_optin = bytes;
-    CHECK((by_blocks == by_cub));
+    const int64_t part =
+        x.batch * embedding::DeviceSlots(device.exec(), x.layout).ref().max_part_lookups();
+    const auto by_blocks_of = [&](size_t bytes, unsigned blocks) {
+      const int usual =
+          std::exchange(emulation::machine().shared_bytes_optin, static_cast<int>(bytes));
+      CHECK(embedding::gpu::table_sort_blocks(part, part) == blocks);
+      TrainedTables trained = train<bf16>(device, x, how);
+      emulation::machine().shared_bytes_optin = usual;
+      return trained;
+    };
+    const size_t block = embedding::gpu::table_sort_bytes(part);
+    const TrainedTables by_blocks = by_blocks_of(block, 1);
+    CHECK((by_blocks == by_blocks_of(block - 1, embedding::gpu::kClusterBlocks)));
+    CHECK((by_blocks == by_blocks_of(0, 0)));
     CHECK(by_blocks.table != x.table);
   };
   for (const How& how :

@@ -14,6 +14,9 @@ namespace hlite::test {
 namespace {
 
 using embedding::SlotLayout;
+using embedding::gpu::kClusterBlocks;
+using embedding::gpu::kMaxPartLookups;
+using embedding::gpu::table_sort_bytes;
 
 // Pairs of row and bag.
 struct SortedLookups {
@@ -64,8 +67,8 @@ struct TableSortCase {
   }
 };
 
-// Sorts `times` times, each time into lists that are empty before.
-SortedLookups sorted_by_table(const TableSortCase& x, int times = 1) {
+// Sorts `times` times, each time into lists that are empty before, by so many blocks a part.
+SortedLookups sorted_by_table(const TableSortCase& x, int times = 1, unsigned blocks = 1) {
   const OnDevice device(emulated_cuda());
   const embedding::DeviceSlots slots(device.exec(), x.layout);
   const auto lookups = static_cast<size_t>(x.batch * x.layout.columns());
@@ -90,7 +93,8 @@ SortedLookups sorted_by_table(const TableSortCase& x, int times = 1) {
          .touched = nullptr,
          .progress = progress.data(),
          .inputs = {{}, rate.data(), step.data()},
-         .scalars = scalars.data()});
+         .scalars = scalars.data()},
+        blocks);
     list = {rows.to_host(device.stream()), bags.to_host(device.stream())};
     CHECK(scalars.to_host(device.stream())[0].rate == 0.5f);
   }
@@ -151,7 +155,9 @@ TEST_CASE("a sort by table gives the list of a stable sort") {
       for (const Keys how : kAllKeys) {
         INFO("batch " << batch << ", keys " << static_cast<int>(how));
         const TableSortCase x = case_of(layout, batch, how);
-        CHECK((sorted_by_table(x) == x.expected()));
+        const SortedLookups want = x.expected();
+        CHECK((sorted_by_table(x) == want));
+        CHECK((sorted_by_table(x, 1, kClusterBlocks) == want));
       }
 }
 
@@ -164,10 +170,12 @@ TEST_CASE("rows that do not ascend with tables are sorted as one") {
     for (const Keys how : kAllKeys) {
       const TableSortCase x = case_of(pooled, batch, how);
       CHECK((sorted_by_table(x) == x.expected()));
+      CHECK((sorted_by_table(x, 1, kClusterBlocks) == x.expected()));
     }
   // A rank may own no rows.
   const TableSortCase none = case_of(shared_tables().pooled(0), 0, Keys::kUniform);
   CHECK(sorted_by_table(none).rows.empty());
+  CHECK(sorted_by_table(none, 1, kClusterBlocks).rows.empty());
 }
 
 TEST_CASE("a sort by table takes lines in place of rows") {
@@ -175,6 +183,7 @@ TEST_CASE("a sort by table takes lines in place of rows") {
   x.line_of.resize(372);
   for (uint32_t row = 0; row < 372; ++row) x.line_of[row] = row * 5 % 372;
   CHECK((sorted_by_table(x) == x.expected()));
+  CHECK((sorted_by_table(x, 1, kClusterBlocks) == x.expected()));
 }
 
 TEST_CASE("a sort by table is the same in any order of threads and blocks, again and again") {
@@ -185,6 +194,7 @@ TEST_CASE("a sort by table is the same in any order of threads and blocks, again
          {emulation::Order::kForward, emulation::Order::kReverse, emulation::Order::kShuffled}) {
       emulation::set_order(order, 5);
       CHECK((sorted_by_table(x, 3) == want));
+      CHECK((sorted_by_table(x, 3, kClusterBlocks) == want));
     }
     emulation::set_order(emulation::Order::kForward);
   }
@@ -201,14 +211,45 @@ TEST_CASE("a block sorts as many lookups as its memory holds") {
   }
 }
 
+TEST_CASE("a cluster of blocks sorts what no block holds alone") {
+  CHECK(table_sort_bytes(kMaxPartLookups, kClusterBlocks) <=
+        static_cast<size_t>(emulation::machine().shared_bytes_optin));
+  // Tables of one row, of few and of as many as the largest has; a prime, and all that 16 bits
+  // number. Keys of one batch are of every kind.
+  const std::pair<int64_t, Keys> cases[] = {{24927, Keys::kEqual},
+                                            {24928, Keys::kUniform},
+                                            {30011, Keys::kSomeBad},
+                                            {49999, Keys::kSkewed},
+                                            {kMaxPartLookups, Keys::kDistinct}};
+  for (const auto& [lookups, how] : cases) {
+    INFO(lookups << " lookups, keys " << static_cast<int>(how));
+    const TableSortCase x = case_of({{1, 40000000, 3}, 8}, lookups, how);
+    CHECK((sorted_by_table(x, 1, kClusterBlocks) == x.expected()));
+  }
+}
+
 TEST_CASE("tables are sorted by blocks where these have the memory and are expected to be fast") {
-  using embedding::gpu::sorts_by_table;
-  CHECK(sorts_by_table(4096, 26 * 4096));
-  CHECK(sorts_by_table(24927, 26 * 24927));
-  CHECK(!sorts_by_table(24928, 26 * 24928));
-  CHECK(!sorts_by_table(65536, 26 * 65536));
-  CHECK(sorts_by_table(12288, 12288));
-  CHECK(!sorts_by_table(20000, 20000));
+  const auto blocks = embedding::gpu::table_sort_blocks;
+  CHECK(blocks(24927, 26 * 24927) == 1);
+  CHECK(blocks(24928, 26 * 24928) == kClusterBlocks);
+  CHECK(blocks(65536, 26 * 65536) == kClusterBlocks);
+  CHECK(blocks(65537, 26 * 65537) == 0);
+  CHECK(blocks(20000, 20000) == kClusterBlocks);
+  CHECK(blocks(60000, 60000) == 0);
+  emulation::machine().has_clusters = false;
+  CHECK(blocks(4096, 26 * 4096) == 1);
+  CHECK(blocks(24927, 26 * 24927) == 1);
+  CHECK(blocks(24928, 26 * 24928) == 0);
+  CHECK(blocks(65536, 26 * 65536) == 0);
+  CHECK(blocks(12288, 12288) == 1);
+  CHECK(blocks(20000, 20000) == 0);
+  emulation::machine().has_clusters = true;
+  // Of a device whose blocks have 99 KiB.
+  const int bytes = std::exchange(emulation::machine().shared_bytes_optin, 99 * 1024);
+  CHECK(blocks(8543, 26 * 8543) == 1);
+  CHECK(blocks(8544, 26 * 8544) == kClusterBlocks);
+  CHECK(blocks(40000, 26 * 40000) == 0);
+  emulation::machine().shared_bytes_optin = bytes;
 }
 
 }  // namespace

@@ -33,11 +33,12 @@ bool same_site(const std::source_location& a, const std::source_location& b) {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-// Runs the blocks of all grids, one after the other. Within a block, threads take turns: each runs
-// until it waits or ends.
+// Runs the clusters of all grids, most of them a block, one after the other. Within a cluster,
+// threads take turns: each runs until it waits or ends.
 class Scheduler {
  public:
-  void run_block(Triple block_dim, FunctionRef<void()> body);
+  // `first`: its first block.
+  void run_cluster(Triple first, Triple block_dim, FunctionRef<void()> body);
   void wait(FiberState state) {
     current_->state = state;
     current_->carrier->track.switch_to(main_);
@@ -50,7 +51,7 @@ class Scheduler {
     random_.seed(seed);
   }
   [[nodiscard]] Order order() const { return order_; }
-  [[nodiscard]] std::vector<uint64_t> turns_of_blocks(uint64_t blocks);
+  [[nodiscard]] std::vector<uint64_t> turns_of_clusters(uint64_t clusters);
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -61,24 +62,27 @@ class Scheduler {
   bool begin_next_thread();
   void finish_thread();
   void resume(Fiber& fiber);
+  void enter_block(unsigned rank);
   bool release();
-  bool release_barrier();
-  bool release_warp(size_t first, size_t last);
+  bool release_barrier(FiberState barrier, size_t first, size_t last);
+  bool release_warp(unsigned rank, size_t first, size_t last);
   void finish_exchange(size_t first, size_t last, unsigned lanes);
   [[noreturn]] void fail_stuck();
   [[noreturn]] static void fail(const std::string& text);
   static std::string whereabouts(const Fiber& fiber);
 
   std::mutex mutex_;
-  std::deque<Fiber> fibers_;   // grows to the largest block seen
-  size_t count_ = 0;           // threads of this block
+  std::deque<Fiber> fibers_;   // block by block; grows to the largest cluster seen
+  size_t count_ = 0;           // threads of this cluster
+  size_t block_threads_ = 0;   // of each of its blocks
+  Triple first_block_;         // of this cluster
   size_t ended_ = 0;           // threads that have ended
   Triple block_dim_;           // that fibers_[...].thread were computed for
   std::vector<size_t> turns_;  // indices of fibers_ in the order of their turns
   size_t turn_ = 0;            // next index of turns_
   std::deque<Carrier> carriers_;
   std::vector<Carrier*> idle_;
-  Track main_;  // of run_block()
+  Track main_;  // of run_cluster()
   Fiber* current_ = nullptr;
   const FunctionRef<void()>* body_ = nullptr;
   std::exception_ptr error_;
@@ -121,17 +125,20 @@ void Scheduler::end(std::exception_ptr&& error) {
 }
 
 void Scheduler::prepare(Triple block_dim) {
-  const size_t before = fibers_.size();
-  count_ = size_t{block_dim.x} * block_dim.y * block_dim.z;
+  const size_t before = fibers_.size(), numbered = count_;
+  block_threads_ = size_t{block_dim.x} * block_dim.y * block_dim.z;
+  count_ = block_threads_ * here.cluster_blocks;
   while (fibers_.size() < count_) fibers_.emplace_back();
   const bool same = block_dim.x == block_dim_.x && block_dim.y == block_dim_.y &&
-                    block_dim.z == block_dim_.z && before == fibers_.size();
+                    block_dim.z == block_dim_.z && before == fibers_.size() && numbered >= count_;
   for (size_t i = 0; i < count_; ++i) {
     Fiber& fiber = fibers_[i];
-    const auto t = static_cast<unsigned>(i);
-    if (!same)
+    if (!same) {
+      const auto t = static_cast<unsigned>(i % block_threads_);
       fiber.thread = {t % block_dim.x, t / block_dim.x % block_dim.y,
                       t / block_dim.x / block_dim.y};
+      fiber.rank = static_cast<unsigned>(i / block_threads_);
+    }
     fiber.state = FiberState::kReady;
     fiber.carrier = nullptr;
     fiber.bytes = 0;
@@ -160,6 +167,7 @@ void Scheduler::give_turn(Fiber& fiber, Carrier& carrier) {
   current_ = &fiber;
   fiber.carrier = &carrier;
   here.thread = fiber.thread;
+  enter_block(fiber.rank);
   watch_thread(linear_thread(), carrier.stack.bottom());
 }
 
@@ -185,8 +193,9 @@ void Scheduler::resume(Fiber& fiber) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
+void Scheduler::run_cluster(Triple first, Triple block_dim, FunctionRef<void()> body) {
   body_ = &body;
+  first_block_ = first;
   prepare(block_dim);
   while (ended_ < count_) {
     if (order_ == Order::kShuffled) std::shuffle(turns_.begin(), turns_.end(), random_);
@@ -199,9 +208,9 @@ void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
 }
 
 // Empty: from the first to the last.
-std::vector<uint64_t> Scheduler::turns_of_blocks(uint64_t blocks) {
+std::vector<uint64_t> Scheduler::turns_of_clusters(uint64_t clusters) {
   if (order_ == Order::kForward) return {};
-  std::vector<uint64_t> turns(blocks);
+  std::vector<uint64_t> turns(clusters);
   std::iota(turns.begin(), turns.end(), uint64_t{0});
   if (order_ == Order::kReverse)
     std::reverse(turns.begin(), turns.end());
@@ -212,27 +221,46 @@ std::vector<uint64_t> Scheduler::turns_of_blocks(uint64_t blocks) {
 
 // Makes threads ready whose barrier or warp operation is complete. Returns false if there are none.
 bool Scheduler::release() {
-  if (release_barrier()) return true;
+  if (release_barrier(FiberState::kAtClusterBarrier, 0, count_)) {
+    order_cluster();
+    return true;
+  }
   bool any = false;
-  for (size_t first = 0; first < count_; first += kWarpSize)
-    any |= release_warp(first, std::min(first + kWarpSize, count_));
+  for (unsigned rank = 0; rank < here.cluster_blocks; ++rank) {
+    enter_block(rank);
+    const size_t begin = rank * block_threads_, end = begin + block_threads_;
+    if (release_barrier(FiberState::kAtBarrier, begin, end)) {
+      order_block();
+      any = true;
+      continue;
+    }
+    for (size_t first = begin; first < end; first += kWarpSize)
+      any |= release_warp(rank, first, std::min(first + kWarpSize, end));
+  }
   return any;
 }
 
-// Every thread of the block must reach the same barrier. A thread that has ended never does.
-bool Scheduler::release_barrier() {
-  for (size_t i = 0; i < count_; ++i) {
+void Scheduler::enter_block(unsigned rank) {
+  if (here.cluster_blocks == 1) return;
+  here.cluster_rank = rank;
+  here.block = {first_block_.x + rank, first_block_.y, first_block_.z};
+  here.shared = here.shared_of[rank];
+  watch_block(rank);
+}
+
+// Every thread of the block, or of the cluster, must reach the same barrier. A thread that has ended
+// never does.
+bool Scheduler::release_barrier(FiberState barrier, size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) {
     const Fiber& fiber = fibers_[i];
-    if (fiber.state != FiberState::kAtBarrier || !same_site(fiber.site, fibers_[0].site))
-      return false;
+    if (fiber.state != barrier || !same_site(fiber.site, fibers_[first].site)) return false;
   }
-  for (size_t i = 0; i < count_; ++i) fibers_[i].state = FiberState::kReady;
-  order_block();
+  for (size_t i = first; i < last; ++i) fibers_[i].state = FiberState::kReady;
   return true;
 }
 
 // Releases every group of lanes that is complete.
-bool Scheduler::release_warp(size_t first, size_t last) {
+bool Scheduler::release_warp(unsigned rank, size_t first, size_t last) {
   bool any = false;
   for (size_t i = first; i < last; ++i) {
     const Fiber& waiter = fibers_[i];
@@ -251,7 +279,7 @@ bool Scheduler::release_warp(size_t first, size_t last) {
     }
     if (!complete) continue;
     if (waiter.mask == 0xffffffffu && waiter.orders_memory)
-      order_warp(static_cast<unsigned>(first) / kWarpSize);
+      order_warp(static_cast<unsigned>(first - rank * block_threads_) / kWarpSize);
     finish_exchange(first, last, lanes);
     any = true;
   }
@@ -295,9 +323,17 @@ void Scheduler::fail_stuck() {
   size_t i = 0;
   while (fibers_[i].state == FiberState::kEnded) ++i;
   const Fiber& waiter = fibers_[i];
+  enter_block(waiter.rank);
   const bool warp = waiter.state == FiberState::kAtExchange;
-  const size_t first = warp ? i / kWarpSize * kWarpSize : 0;
-  const size_t last = warp ? std::min(first + kWarpSize, count_) : count_;
+  size_t first = 0, last = count_;
+  if (waiter.state != FiberState::kAtClusterBarrier) {
+    first = waiter.rank * block_threads_;
+    last = first + block_threads_;
+  }
+  if (warp) {
+    first = i - (i - first) % kWarpSize;
+    last = std::min(first + kWarpSize, last);
+  }
   for (size_t j = first; j < last; ++j) {
     const Fiber& other = fibers_[j];
     const bool expected =
@@ -318,25 +354,30 @@ void set_order(Order order, uint64_t seed) {
 }
 
 void run_grid(const char* kernel, Triple grid, Triple block, size_t shared_bytes,
-              FunctionRef<void()> body) {
+              FunctionRef<void()> body, unsigned cluster) {
   const std::lock_guard lock(scheduler.mutex());
   const WatchGrid watch(kernel);
   here.kernel = kernel;
   here.grid_dim = grid;
   here.block_dim = block;
-  SharedMemory shared(shared_bytes);
-  here.shared = shared.data();
+  std::deque<SharedMemory> shared;
+  for (unsigned rank = 0; rank < cluster; ++rank)
+    here.shared_of[rank] = shared.emplace_back(shared_bytes).data();
+  here.shared = here.shared_of[0];
   here.shared_bytes = shared_bytes;
-  const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
-  const std::vector<uint64_t> turns = scheduler.turns_of_blocks(blocks);
-  for (uint64_t turn = 0; turn < blocks; ++turn) {
-    const uint64_t number = turns.empty() ? turn : turns[turn];
-    shared.scribble();
+  here.cluster_rank = 0;
+  here.cluster_blocks = cluster;
+  const uint64_t clusters = uint64_t{grid.x} * grid.y * grid.z / cluster;
+  const std::vector<uint64_t> turns = scheduler.turns_of_clusters(clusters);
+  for (uint64_t turn = 0; turn < clusters; ++turn) {
+    const uint64_t number = (turns.empty() ? turn : turns[turn]) * cluster;
+    for (SharedMemory& memory : shared) memory.scribble();
     here.block = {static_cast<unsigned>(number % grid.x),
                   static_cast<unsigned>(number / grid.x % grid.y),
                   static_cast<unsigned>(number / grid.x / grid.y)};
-    watch_block(number);
-    scheduler.run_block(block, body);
+    watch_cluster(number, cluster);
+    scheduler.run_cluster(here.block, block, body);
+    check_cluster_end();
   }
   here.shared = nullptr;
   here.shared_bytes = 0;
@@ -347,6 +388,23 @@ void block_barrier(std::source_location site) {
   self.what = "__syncthreads";
   self.site = site;
   scheduler.wait(FiberState::kAtBarrier);
+}
+
+void cluster_barrier(std::source_location site) {
+  Fiber& self = scheduler.current();
+  self.what = "cluster_sync";
+  self.site = site;
+  scheduler.wait(FiberState::kAtClusterBarrier);
+}
+
+std::byte* in_block(const void* mine, unsigned rank) {
+  const auto at = static_cast<size_t>(static_cast<const std::byte*>(mine) - here.shared);
+  if (rank >= here.cluster_blocks || at >= here.shared_bytes)
+    throw EmulationError(fmt::format(
+        "expected one of the {} blocks of a cluster and an address in dynamic shared memory, found "
+        "block {} and byte {} of {}",
+        here.cluster_blocks, rank, at, here.shared_bytes));
+  return here.shared_of[rank] + at;
 }
 
 void warp_barrier(unsigned mask, std::source_location site) {

@@ -5,6 +5,9 @@
 // are none, threads of one block wait at different places: the error names block, threads and
 // lines.
 //
+// The blocks of a cluster run together, all others one after the other. Static shared memory, a
+// static variable, is no block's own there: the check for races says so.
+//
 // This checks a kernel's logic: indices, barriers, exchanges, and (with AddressSanitizer) every
 // access, and that no two threads touch a byte unordered (race_check.h). It says nothing of speed.
 #pragma once
@@ -20,6 +23,7 @@
 namespace hlite::emulation {
 
 inline constexpr unsigned kWarpSize = 32;
+inline constexpr unsigned kMaxClusterBlocks = 8;  // that a kernel gets without asking
 
 class EmulationError : public std::runtime_error {
  public:
@@ -42,19 +46,27 @@ struct Place {
   Triple thread, block, block_dim, grid_dim;
   // Dynamic shared memory, aligned to 128 bytes, filled with 0xFF (NaN) before each block.
   std::byte* shared = nullptr;
-  size_t shared_bytes = 0;
+  size_t shared_bytes = 0;  // of each block
+  // The block's number in its cluster, and the shared memory of the blocks that run together.
+  unsigned cluster_rank = 0, cluster_blocks = 1;
+  std::byte* shared_of[kMaxClusterBlocks] = {};
 };
 extern Place here;
 
 // Calls body() once for every thread of every block. `kernel` names it in errors. One grid at a
 // time in the whole process, since static shared memory is a static variable. Throws
-// EmulationError, or what body threw.
+// EmulationError, or what body threw. `cluster`: so many blocks, neighbours in x, of which the grid
+// has a multiple, run together.
 void run_grid(const char* kernel, Triple grid, Triple block, size_t shared_bytes,
-              FunctionRef<void()> body);
+              FunctionRef<void()> body, unsigned cluster = 1);
 
 // ---- Called by the running thread ----
 
 void block_barrier(std::source_location site);
+// Waits for all threads of the cluster's blocks.
+void cluster_barrier(std::source_location site);
+// Where another block of the cluster has what lies in this block's dynamic shared memory at `mine`.
+std::byte* in_block(const void* mine, unsigned rank);
 // Waits for the warp's lanes in `mask`.
 void warp_barrier(unsigned mask, std::source_location site);
 

@@ -21,7 +21,7 @@ struct AsyncCopy {
   bool done;  // it took no time
 };
 
-enum class FiberState { kReady, kAtBarrier, kAtExchange, kEnded };
+enum class FiberState { kReady, kAtBarrier, kAtClusterBarrier, kAtExchange, kEnded };
 
 // A stack that threads of a block run on, one after another as long as none has to wait: the one
 // that waits keeps it.
@@ -34,6 +34,7 @@ struct Fiber {
   Carrier* carrier = nullptr;  // from its first turn until it has ended
   FiberState state = FiberState::kReady;
   Triple thread;
+  unsigned rank = 0;  // of its block in the cluster
   // The name of what it waits for.
   const char* what = "";
   std::source_location site;

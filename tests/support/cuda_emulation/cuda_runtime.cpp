@@ -77,6 +77,10 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   if (const cudaError_t error = check_fault(current_device(), launch_name); error != cudaSuccess)
     return error;
   if (config.dynamicSmemBytes > allowed_bytes(kernel)) return keep(cudaErrorInvalidValue);
+  const unsigned cluster = cluster_blocks(config);
+  if (cluster == 0 || cluster > (machine().has_clusters ? kMaxClusterBlocks : 1) ||
+      config.gridDim.x % cluster != 0)
+    return keep(cudaErrorInvalidClusterSize);
   return check_own_stream(config.stream);
 }
 
@@ -112,6 +116,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidDevice";
     case cudaErrorInvalidResourceHandle:
       return "cudaErrorInvalidResourceHandle";
+    case cudaErrorInvalidClusterSize:
+      return "cudaErrorInvalidClusterSize";
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
     case cudaErrorStreamCaptureUnsupported:
@@ -228,6 +234,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
   *value = attribute == cudaDevAttrMultiProcessorCount ? machine().multiprocessors
            : attribute == cudaDevAttrL2CacheSize       ? l2_bytes()
+           : attribute == cudaDevAttrClusterLaunch     ? machine().has_clusters
                                                        : machine().shared_bytes_optin;
   return outcome(true);
 }
@@ -244,4 +251,14 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
       static_cast<int>((static_cast<size_t>(machine().shared_bytes_optin) + 1024) / per_block);
   *blocks = shared_bytes > allowed_bytes(kernel) ? 0 : std::min(machine().resident_blocks, fit);
   return outcome(true);
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {.ptxVersion = machine().has_clusters ? 90 : 80};
+  return outcome(true);
+}
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* kernel,
+                                           const cudaLaunchConfig_t* config) {
+  const unsigned blocks = cluster_blocks(*config);
+  *clusters = config->dynamicSmemBytes <= allowed_bytes(kernel);
+  return outcome(blocks > 0 && blocks <= kMaxClusterBlocks, cudaErrorInvalidClusterSize);
 }

@@ -194,6 +194,7 @@ enum cudaError_t {
   cudaErrorHostMemoryAlreadyRegistered = 712,
   cudaErrorHostMemoryNotRegistered = 713,
   cudaErrorLaunchFailure = 719,
+  cudaErrorInvalidClusterSize = 912,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureUnjoined = 904,
   cudaErrorStreamCaptureIsolation = 905,
@@ -265,6 +266,7 @@ struct cudaDeviceProp {
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount = 16,
   cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrClusterLaunch = 120,
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaGetDeviceCount(int* count);
@@ -295,11 +297,28 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
                                                           int threads, size_t shared_bytes);
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+  } val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes;
   cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
 };
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, const void* kernel,
+                                           const cudaLaunchConfig_t* config);
 
 namespace hlite::emulation {
 enum class StreamOrder { kAtOnce, kLate, kRandom };  // stream_queues.h
@@ -310,6 +329,10 @@ inline thread_local const char* launch_name = "kernel";
 // Fails where a test wants it to (planted.h).
 cudaError_t check_fault(int device, const char* name);
 cudaError_t check_fault_on(cudaStream_t stream, const char* name);
+// Neighbours in x that run together.
+inline unsigned cluster_blocks(const cudaLaunchConfig_t& config) {
+  return config.numAttrs == 0 ? 1 : config.attrs[0].val.clusterDim.x;
+}
 // Returns the error of a device that refuses such a launch.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
@@ -329,6 +352,7 @@ struct Machine {
   // Few, so that kernels whose grid is what runs at a time have to go round.
   int multiprocessors = 1;
   int resident_blocks = 2;  // of any kernel on a multiprocessor
+  bool has_clusters = true;
   // Memory of each device; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
   size_t memory_bytes = size_t{1} << 30;
   size_t used_bytes = 0;  // of all devices
@@ -359,11 +383,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     return error;
   hlite::emulation::submit(
       config->stream,
-      [launch = *config, name = hlite::emulation::launch_name, kernel,
-       ... values = std::decay_t<Params>(args)] {
+      [launch = *config, cluster = hlite::emulation::cluster_blocks(*config),
+       name = hlite::emulation::launch_name, kernel, ... values = std::decay_t<Params>(args)] {
         const dim3 &grid = launch.gridDim, &block = launch.blockDim;
-        hlite::emulation::run_grid(name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
-                                   launch.dynamicSmemBytes, [&] { kernel(Params(values)...); });
+        hlite::emulation::run_grid(
+            name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, launch.dynamicSmemBytes,
+            [&] { kernel(Params(values)...); }, cluster);
       },
       hlite::emulation::launch_name);
   return cudaSuccess;

@@ -34,6 +34,7 @@ struct Record {
   uint64_t who : 2, atomic : 1, present : 1;
 };
 constexpr unsigned kMaxFences = 15;
+constexpr uint64_t kBlockMask = 0x3ffff;
 static_assert(sizeof(Record) == sizeof(uint64_t));
 
 struct Byte {
@@ -63,19 +64,28 @@ struct Page {
   std::array<Byte, kPageBytes> bytes;
 };
 
+// A block of the cluster that runs.
+struct Block {
+  uint16_t block_barriers = 0;
+  uint16_t met = 0;      // block_barriers when the cluster's blocks met last; 0: they have not
+  bool touched = false;  // by another block, since they met
+  std::array<uint16_t, 32> warp_barriers{};
+  std::unordered_map<unsigned, FencingThread> fencing;  // threads of this block
+  Fenced visible;                                       // to all threads of this block
+};
+
 // The grid that runs: there is one at a time.
 struct Watched {
   bool wanted = false;
   const char* kernel = "";
   uint64_t grid = 0;
-  uint64_t block = 0;
+  uint64_t first_block = 0;  // of the cluster
+  unsigned rank = 0;
   unsigned thread = 0;
   uintptr_t stack = 0;
-  uint16_t block_barriers = 0;
-  std::array<uint16_t, 32> warp_barriers{};
-  std::unordered_map<unsigned, FencingThread> fencing;  // threads of this block
-  Fenced visible;                                       // to all threads of this block
-  std::unordered_map<uintptr_t, Fenced> handed_on;      // by atomics on a word
+  std::array<Block, kMaxClusterBlocks> blocks;
+  Block* block = &blocks[0];                        // that runs now
+  std::unordered_map<uintptr_t, Fenced> handed_on;  // by atomics on a word
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages;
   uintptr_t last_number = ~uintptr_t{0};
   Page* last_page = nullptr;
@@ -104,9 +114,16 @@ Range find_variables() {
 
 const Range variables = find_variables();
 
+// The block of the cluster in whose dynamic shared memory this lies, or none.
+unsigned owner_of(uintptr_t at) {
+  unsigned rank = 0;
+  while (rank < here.cluster_blocks &&
+         at - reinterpret_cast<uintptr_t>(here.shared_of[rank]) >= here.shared_bytes)
+    ++rank;
+  return rank;
+}
 bool is_shared(uintptr_t at) {
-  return at - reinterpret_cast<uintptr_t>(here.shared) < here.shared_bytes ||
-         (at >= variables.begin && at < variables.end);
+  return owner_of(at) < here.cluster_blocks || (at >= variables.begin && at < variables.end);
 }
 
 // The records of as many bytes from `at` on as lie side by side, at most n; none of memory beyond
@@ -142,17 +159,23 @@ bool has(const Fenced& found, const Record& done) {
   });
 }
 bool is_visible(const Record& done, const Record& now) {
-  if (has(watched.visible, done)) return true;
-  const auto thread = watched.fencing.find(now.thread);
-  return thread != watched.fencing.end() && has(thread->second.visible, done);
+  if (has(watched.block->visible, done)) return true;
+  const auto thread = watched.block->fencing.find(now.thread);
+  return thread != watched.block->fencing.end() && has(thread->second.visible, done);
 }
+// The number of a block in the cluster that runs; not less than its blocks: of another cluster.
+uint64_t rank_of(const Record& done) { return (done.block - watched.first_block) & kBlockMask; }
 
 // Returns true if `done` happened before `now`.
 bool is_before(const Record& done, const Record& now, bool shared) {
   if (!done.present) return true;
-  if (done.who == kBlocks) return false;
-  if (done.block != now.block)  // another block's shared memory was there
-    return shared || (!watched.handed_on.empty() && is_visible(done, now));
+  const uint64_t rank = rank_of(done);
+  if (done.who == kBlocks && !shared) return false;
+  if (done.who == kBlocks || done.block != now.block) {
+    if (rank < here.cluster_blocks && done.block_barriers < watched.blocks[rank].met) return true;
+    if (shared) return rank >= here.cluster_blocks;  // another cluster's shared memory was there
+    return !watched.handed_on.empty() && is_visible(done, now);
+  }
   if (done.who == kOne && done.thread == now.thread) return true;
   if (done.block_barriers != now.block_barriers) return true;
   return done.who <= kWarp && done.thread / kWarpSize == now.thread / kWarpSize &&
@@ -189,20 +212,26 @@ std::string name_of(const Record& record) {
   }
 }
 
-[[noreturn]] void end_in_race(uintptr_t at, Access how, const Record& now, const Record& before,
-                              bool written, const void* code) {
+[[noreturn]] void end_in_race(Access how, const Record& now, const std::string& what,
+                              const void* code) {
   watch_thread(0, nullptr);
-  const std::string memory =
-      is_shared(at) ? "shared memory" : describe(reinterpret_cast<const void*>(at));
   const char* const does = how == Access::kRead         ? "reads"
                            : how == Access::kWrite      ? "writes"
                            : how == Access::kAtomicRead ? "reads, volatile,"
                                                         : "changes atomically";
   end_fiber(std::make_exception_ptr(EmulationError(fmt::format(
-      "race in {}: {} {} a byte that {} {} {}, and nothing orders the two: {}; addr2line {:#x}",
-      watched.kernel, name_of(now), does, name_of(before), before.who == kOne ? "has" : "have",
-      written ? "written" : "read", memory,
+      "race in {}: {} {} {}; addr2line {:#x}", watched.kernel, name_of(now), does, what,
       reinterpret_cast<uintptr_t>(code) - reinterpret_cast<uintptr_t>(&__ehdr_start)))));
+}
+[[noreturn]] void end_in_race(uintptr_t at, Access how, const Record& now, const Record& before,
+                              bool written, const void* code) {
+  watch_thread(0, nullptr);
+  end_in_race(
+      how, now,
+      fmt::format("a byte that {} {} {}, and nothing orders the two: {}", name_of(before),
+                  before.who == kOne ? "has" : "have", written ? "written" : "read",
+                  is_shared(at) ? "shared memory" : describe(reinterpret_cast<const void*>(at))),
+      code);
 }
 
 }  // namespace
@@ -211,11 +240,12 @@ namespace {
 // What the running thread does now.
 Record record_of_now() {
   Record now{};
-  now.block = watched.block & 0x3ffff;
+  const Block& block = *watched.block;
+  now.block = (watched.first_block + watched.rank) & kBlockMask;
   now.thread = watched.thread & 0x3ff;
-  now.block_barriers = watched.block_barriers & 0x3fff;
-  now.warp_barriers = watched.warp_barriers[watched.thread / kWarpSize] & 0x3fff;
-  if (const auto it = watched.fencing.find(watched.thread); it != watched.fencing.end())
+  now.block_barriers = block.block_barriers & 0x3fff;
+  now.warp_barriers = block.warp_barriers[watched.thread / kWarpSize] & 0x3fff;
+  if (const auto it = block.fencing.find(watched.thread); it != block.fencing.end())
     now.fences = std::min(it->second.fences, kMaxFences) & 0xf;
   now.present = 1;
   return now;
@@ -234,24 +264,50 @@ WatchGrid::WatchGrid(const char* kernel) {
 }
 WatchGrid::~WatchGrid() { watching = false; }
 
-void watch_block(uint64_t number) {
-  watched.block = number;
-  watched.block_barriers = 0;
-  watched.warp_barriers = {};
-  watched.fencing.clear();
-  watched.visible.clear();
+void watch_cluster(uint64_t first, unsigned blocks) {
+  watched.first_block = first;
+  for (unsigned rank = 0; rank < blocks; ++rank) {
+    Block& block = watched.blocks[rank];
+    block.block_barriers = block.met = 0;
+    block.touched = false;
+    block.warp_barriers = {};
+    block.fencing.clear();
+    block.visible.clear();
+  }
+  watch_block(0);
+}
+void watch_block(unsigned rank) {
+  watched.rank = rank;
+  watched.block = &watched.blocks[rank];
+}
+void check_cluster_end() {
+  for (unsigned rank = 0; rank < here.cluster_blocks; ++rank)
+    if (watched.blocks[rank].touched)
+      throw EmulationError(fmt::format(
+          "race in {}: shared memory of block {} is touched by another block of its cluster, and no "
+          "cluster_sync follows, before which it may have ended",
+          watched.kernel, watched.first_block + rank));
 }
 void watch_thread(unsigned thread, const void* stack) {
   watched.thread = thread;
   watched.stack = reinterpret_cast<uintptr_t>(stack);
   watching = watched.wanted && stack;
 }
-void order_block() {
-  ++watched.block_barriers;
-  for (auto& [thread, fencing] : watched.fencing)
-    add(watched.visible, std::exchange(fencing.visible, {}));
+void order_cluster() {
+  for (unsigned rank = 0; rank < here.cluster_blocks; ++rank) {
+    watch_block(rank);
+    order_block();
+    watched.block->met = watched.block->block_barriers;
+    watched.block->touched = false;
+  }
 }
-void order_warp(unsigned warp) { ++watched.warp_barriers[warp]; }
+void order_block() {
+  Block& block = *watched.block;
+  ++block.block_barriers;
+  for (auto& [thread, fencing] : block.fencing)
+    add(block.visible, std::exchange(fencing.visible, {}));
+}
+void order_warp(unsigned warp) { ++watched.block->warp_barriers[warp]; }
 
 void note_access(const void* data, size_t bytes, Access how, const void* code) {
   if (!watched.wanted) return;  // in no time
@@ -261,7 +317,14 @@ void note_access(const void* data, size_t bytes, Access how, const void* code) {
     return;
   const bool writes = how == Access::kWrite || how == Access::kAtomic;
   const bool shared = is_shared(at);
+  const unsigned owner = owner_of(at);
   Record now = record_of_now();
+  if (owner < here.cluster_blocks && owner != watched.rank) {
+    Block& other = watched.blocks[owner];
+    if (other.met == 0)
+      end_in_race(how, now, "shared memory of another block, which may not have begun", code);
+    other.touched = true;
+  }
   now.atomic = how == Access::kAtomicRead || how == Access::kAtomic;
   const auto races = [&](const Record& done) {
     return !is_before(done, now, shared) && !(done.atomic && now.atomic);
@@ -280,10 +343,10 @@ void note_access(const void* data, size_t bytes, Access how, const void* code) {
 
 void note_fence() {
   if (!watching) return;
-  FencingThread& self = watched.fencing[watched.thread];
+  FencingThread& self = watched.block->fencing[watched.thread];
   self.fences++;
   add(self.visible, std::exchange(self.found, {}));
-  self.behind = watched.visible;
+  self.behind = watched.block->visible;
   add(self.behind, self.visible);
   const Record now = record_of_now();
   self.behind[now.block] = {now};
@@ -293,9 +356,9 @@ void note_atomic(const void* word) {
   if (!watching) return;
   const auto at = reinterpret_cast<uintptr_t>(word);
   if (const auto before = watched.handed_on.find(at); before != watched.handed_on.end())
-    add(watched.fencing[watched.thread].found, before->second);
-  if (const auto self = watched.fencing.find(watched.thread);
-      self != watched.fencing.end() && !self->second.behind.empty())
+    add(watched.block->fencing[watched.thread].found, before->second);
+  if (const auto self = watched.block->fencing.find(watched.thread);
+      self != watched.block->fencing.end() && !self->second.behind.empty())
     add(watched.handed_on[at], self->second.behind);
 }
 

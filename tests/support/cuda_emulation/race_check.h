@@ -7,7 +7,9 @@
 // matrix loads exchange values and order no memory. Threads of two blocks are ordered by one thread
 // of each: what comes before the one's __threadfence() and then its atomic on a word is before what
 // comes after the other's atomic on that word, later, and then its __threadfence(). Atomics and
-// volatile accesses are no races among themselves. Shared memory is a block's own.
+// volatile accesses are no races among themselves. Shared memory is a block's own, or its cluster's,
+// whose blocks cluster_sync orders: a block that touches another's shared memory must meet it before,
+// since it may not have begun, and after, since it may have ended.
 //
 // Between kernels, streams and devices other means find what is missing (planted.h).
 #pragma once
@@ -32,11 +34,16 @@ class WatchGrid {
   WatchGrid(const WatchGrid&) = delete;
   WatchGrid& operator=(const WatchGrid&) = delete;
 };
-// `number`: of the block in its grid.
-void watch_block(uint64_t number);
+// `first`: the number of the cluster's first block in the grid.
+void watch_cluster(uint64_t first, unsigned blocks);
+// Of the cluster's blocks, the one that runs now.
+void watch_block(unsigned rank);
+// All its threads have ended. Throws EmulationError.
+void check_cluster_end();
 // The thread, by its number in its block, that runs now, and the end of its stack; null: none.
 void watch_thread(unsigned thread, const void* stack);
-// All threads of the block, or of the warp, have met.
+// All threads of the cluster, of the block, or of the warp, have met.
+void order_cluster();
 void order_block();
 void order_warp(unsigned warp);
 
