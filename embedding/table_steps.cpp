@@ -68,8 +68,25 @@ void TableSteps::declare_rows(plan::Buffers& buffers) {
         spec_.name + name, plan::BufferKind::kActivation,
         place_.max_batch * spec_.layout.keys.columns * static_cast<int64_t>(sizeof(uint32_t)));
   };
+  if (leaves_lookup_) rows_ = add(".rows");
   if (index_) rows_ = brings_rows() ? tier_->brought_rows() : add(".rows");
   if (tier_) lines_ = index_ && !exec_.on_gpu() ? rows_ : add(".lines");
+}
+
+bool TableSteps::can_leave_lookup() const {
+  return !exchange_ && !finds_rows() && spec_.layout.is_one_hot() &&
+         spec_.table_type == FloatType::kFloat;
+}
+
+plan::GatheredRows TableSteps::gathered_rows() const {
+  const double numbers = static_cast<double>(spec_.layout.slots()) * sizeof(uint32_t);
+  return {.table = storage_.rows().own_weights(),
+          .numbers = rows_,
+          .rows = spec_.layout.total_rows,
+          .columns = spec_.layout.keys.columns,
+          .first_column = spec_.layout.column(0),
+          .bytes_per_sample = numbers + place_.rows_of_sample(spec_.layout) *
+                                            static_cast<double>(spec_.row_bytes())};
 }
 
 int64_t TableSteps::workspace_bytes() const {
@@ -202,6 +219,7 @@ void TableSteps::emit_forward(plan::Plan& keys, plan::Plan& plan, const TablesIo
   if (exchange_) return exchange_->emit_forward(keys, plan, io);
   if (index_ && !brings_rows()) emit_index(plan, io);
   if (tier_) emit_admit(plan, io);
+  if (leaves_lookup_) return emit_rows(plan, io);
   emit_lookup(plan, io);
 }
 
@@ -261,6 +279,20 @@ void TableSteps::emit_lookup(plan::Plan& plan, const TablesIo& io) {
               .run = [this, io](const StepContext& c) { look_up<T>(c, io); },
               .bytes_per_sample = bytes});
   });
+}
+
+void TableSteps::emit_rows(plan::Plan& plan, const TablesIo& io) {
+  plan.add(
+      {.name = spec_.name + ".rows",
+       .lane = plan::Lane::kEmbedding,
+       .reads = plan::present({io.keys, io.training && exec_.on_gpu() ? io.step : plan::kNoBuffer}),
+       .writes = {rows_},
+       .run =
+           [this, io](const StepContext& c) {
+             number_rows(c.exec, row_slots_->ref(), key_matrix(io.keys, c.batch),
+                         key_matrix(rows_, c.batch), key_check(io));
+           },
+       .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * 8});
 }
 
 void TableSteps::emit_backward(plan::Plan& plan, const TablesIo& batch) {

@@ -4,6 +4,7 @@
 //   <layer>.index     hashed tables: keys -> rows, inserted by training; or the tier brings them
 //   <layer>.admit     tables larger than memory: rows -> lines of the tier (row_tier.h)
 //   <layer>.lookup    rows of the tables -> output               embedding
+//   <layer>.rows      in its place: keys -> rows, where what reads the output makes it
 //   <layer>.sort      lookups by row, overlaps the network       embedding
 //   <layer>.update    rows and optimizer states                  embedding
 //
@@ -22,6 +23,7 @@
 #include "embedding/key_columns.h"
 #include "embedding/row_exchange.h"
 #include "embedding/whole_table_update.h"
+#include "hugectr_lite/plan/gathered_rows.h"
 
 namespace hlite::embedding {
 
@@ -31,6 +33,14 @@ class TableSteps {
   // when place.ranks.world is given.
   TableSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
              const TablesPlace& place);
+
+  // Returns true if output may be left to be made of rows(): that is, where each of its vectors is
+  // a row of floats in the memory of this rank, which a key alone names.
+  [[nodiscard]] bool can_leave_lookup() const;
+  // Does so. Call before declare().
+  void leave_lookup() { leaves_lookup_ = true; }
+  // Of output, where it is left.
+  [[nodiscard]] plan::GatheredRows gathered_rows() const;
 
   // Names the buffers that the steps alone use.
   void declare(plan::Buffers& buffers);
@@ -78,6 +88,7 @@ class TableSteps {
   void emit_index(plan::Plan& plan, const TablesIo& io);
   void emit_admit(plan::Plan& plan, const TablesIo& io);
   void emit_lookup(plan::Plan& plan, const TablesIo& io);
+  void emit_rows(plan::Plan& plan, const TablesIo& io);
   // `changed`: the rows and what is kept of them, or the gradients in place of these.
   void emit_sparse_update(plan::Plan& plan, const TablesIo& io, const char* name,
                           const std::vector<plan::BufferId>& changed);
@@ -129,13 +140,13 @@ class TableSteps {
   const std::unique_ptr<RowExchange> exchange_;
   WholeTableUpdate whole_;  // where spec_.whole_gradients
   const plan::Buffers* buffers_ = nullptr;
-  // uint32, like the keys: rows_ of hashed tables; lines_ of the tier, which replace the rows in
-  // place on the CPU.
+  // uint32, like the keys: rows_ of hashed tables, or for gathered_rows(); lines_ of the tier,
+  // which replace the rows in place on the CPU.
   plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer;
   // The layer's keys, and those of all ranks; where it selects them.
   plan::BufferId own_keys_ = plan::kNoBuffer, all_own_keys_ = plan::kNoBuffer;
   plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
-  bool updates_ = false;
+  bool updates_ = false, leaves_lookup_ = false;
   std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // the three layouts
   HostMemory next_keys_, next_rows_;  // uint32, as the layer's keys of the next batch
   std::unique_ptr<SparseUpdate> update_;

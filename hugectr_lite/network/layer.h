@@ -19,6 +19,7 @@
 #include "hugectr_lite/network/initializer.h"
 #include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/plan/buffers.h"
+#include "hugectr_lite/plan/gathered_rows.h"
 #include "hugectr_lite/plan/plan.h"
 
 namespace hlite::network {
@@ -71,6 +72,9 @@ struct LayerTensor {
   // one before, or the last of them; and this says where each sample's begin, int64 [B+1], and then
   // which row of the history that is, [B]. kNoBuffer: all rows do.
   BufferId offsets = kNoBuffer;
+  // Set in LayerShape::made_of_rows' bottom where no step has written the value: emit_forward()'s
+  // first step does, too.
+  std::optional<plan::GatheredRows> rows = {};
 };
 
 // How many rows a tensor has in a batch: so many of each sample, or as many as LayerTensor::offsets
@@ -180,6 +184,9 @@ struct LayerShape {
   bool mixes_rows = false;    // of such a layer: the last rows of its top need all of bottom 0
   int64_t last_rows = 0;      // of bottom 0 it reads the last ones alone; 0: all
   HeadWidth heads = {};
+  // A bottom that emit_forward()'s step can make itself, as it reads it: LayerTensor::rows. On a
+  // GPU, in 16 bits.
+  std::optional<size_t> made_of_rows = {};
 };
 
 struct LayerParameter {

@@ -332,6 +332,12 @@ bool Network::finds_gradient_overflow(size_t input) const {
   return std::find(found.begin(), found.end(), bottom) != found.end();
 }
 
+bool Network::makes_of_rows(size_t input) const {
+  const auto& consumers = tensors_[input].consumers;
+  return consumers.size() == 1 &&
+         layers_[consumers[0].first].shape.made_of_rows == consumers[0].second;
+}
+
 BufferId Network::loss() const { return layers_[loss_layer_].io.tops[0].value; }
 BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].value; }
 

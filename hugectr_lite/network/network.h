@@ -38,7 +38,9 @@ struct NetworkInput {
 struct NetworkSetup {
   int64_t max_batch = 0;
   std::vector<BufferId> inputs;  // a buffer for each, in the order given to the constructor
-  BufferId step = kNoBuffer;     // int64: the number of this iteration, from 1
+  // Empty, or one for each input: set for those that are still to be made of rows.
+  std::vector<std::optional<plan::GatheredRows>> rows = {};
+  BufferId step = kNoBuffer;  // int64: the number of this iteration, from 1
   uint64_t seed = 0;
   // The buffer of the parameters' gradients; kNoBuffer: a buffer of their own.
   BufferId gradients = kNoBuffer;
@@ -134,6 +136,10 @@ class Network {
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   [[nodiscard]] const std::vector<DescribedLayer>& described() const { return described_; }
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
+
+  // Returns true if NetworkSetup::rows may have this input: of the layers only one reads it, which
+  // can make it.
+  [[nodiscard]] bool makes_of_rows(size_t input) const;
 
   void declare(Buffers& buffers, const NetworkSetup& setup);
   // Valid after declare(): where the gradient of an input ends up.

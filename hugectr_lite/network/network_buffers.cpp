@@ -190,6 +190,13 @@ void Network::connect_layers(Buffers& buffers) {
           t.columns,
           offsets_of(t)};
     }
+  for (size_t i = 0; i < setup_.rows.size(); ++i) {
+    if (!setup_.rows[i]) continue;
+    HLITE_CHECK(makes_of_rows(i) && setup_.type != FloatType::kFloat, "no layer makes {} of rows",
+                tensors_[i].name);
+    const auto [layer, bottom] = tensors_[i].consumers[0];
+    layers_[layer].io.bottoms[bottom].rows = setup_.rows[i];
+  }
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (finds_gradient_overflow(i))
       layers_[tensors_[i].consumers[0].first].io.gradient_overflow = setup_.gradient_overflow;

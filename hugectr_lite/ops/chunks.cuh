@@ -15,6 +15,9 @@ struct [[gnu::may_alias]] alignas(16) Chunk {
 struct [[gnu::may_alias]] Two {
   uint32_t word;
 };
+struct [[gnu::may_alias]] alignas(8) Four {
+  uint32_t words[2];
+};
 struct [[gnu::may_alias]] alignas(16) Floats {
   float at[4];
 };

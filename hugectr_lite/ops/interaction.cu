@@ -18,6 +18,7 @@
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/l2_cache.cuh"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/interaction_inputs.cuh"
@@ -191,6 +192,19 @@ void interaction_forward(cudaStream_t stream, Matrix<const T> bottom, View<const
 }
 
 template <typename T>
+void interaction_forward_of_rows(cudaStream_t stream, Matrix<const T> bottom,
+                                 const InteractionRows& rows, View<T, 3> slots, Matrix<T> out,
+                                 const InteractionLaunch& how) {
+  if (!forward_of_rows_by_warps<T>(stream, bottom, rows, slots, out, how))
+    throw CudaError(
+        "interaction_forward_of_rows: expected up to 63 slots of a width that 16 "
+        "divides, in vectors and rows at multiples of 16 bytes, found " +
+        std::to_string(slots.dim(1)) + " of width " + std::to_string(slots.dim(2)));
+}
+
+int64_t interaction_l2_bytes() { return l2_bytes(); }
+
+template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
                           int32_t* gradient_overflow, bool relu, const InteractionLaunch& how) {
@@ -201,8 +215,11 @@ void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<cons
 }
 
 HLITE_KERNELS(interaction) {
+  list.add<interaction_l2_bytes>(kernels::interaction_l2_bytes);
   for_each_float([&]<typename T>() {
     list.add<interaction_forward<T>>(kernels::interaction_forward<T>);
+    if constexpr (!std::is_same_v<T, float>)
+      list.add<interaction_forward_of_rows<T>>(kernels::interaction_forward_of_rows<T>);
     list.add<interaction_backward<T>>(kernels::interaction_backward<T>);
   });
 }

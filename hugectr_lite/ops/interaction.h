@@ -36,6 +36,31 @@ template <typename T = float>
 void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
                          MatrixOf<T> out);
 
+// Vectors of slots as rows of a table.
+struct InteractionRows {
+  Matrix<const float> table;       // [rows,V]
+  Matrix<const uint32_t> numbers;  // [B,columns], of rows; a number that no row has: zeros
+  int64_t first_column = 0;        // of the n that are the slots'
+};
+
+// Returns true if interaction_forward_of_rows() takes slots of this shape.
+constexpr bool interaction_takes_rows(int64_t slots, int64_t width) {
+  return slots < 64 && width > 0 && width % 16 == 0 && width <= 256;
+}
+
+// Returns true if so many bytes of slots are made in less time by interaction_forward_of_rows()
+// than before interaction_forward(), where the network that makes `bottom` then runs beside: if
+// they are more than twice what the L2 cache of `gpu` holds, and so would come back from memory.
+// Null, or a GPU that is not here: one of 50 MB.
+bool interaction_gains_by_rows(const cuda::Backend* gpu, int64_t bytes);
+
+// interaction_forward() of slots that are still to be made: slots [B,n,V] are overwritten with the
+// rows, rounded to T. The bits are those of the two done one after another. T: bf16 or fp16, on a
+// GPU. REQUIRES a shape as above, and vectors and table at multiples of 16 bytes.
+template <typename T>
+void interaction_forward_of_rows(const Exec& exec, MatrixOf<const T> bottom,
+                                 const InteractionRows& rows, ViewOf<T, 3> slots, MatrixOf<T> out);
+
 // dbottom [B,V] and dslots [B,n,V] are overwritten and overlap no input, but on a GPU may be bottom
 // and slots themselves. dout's pad column is ignored. The term s[r][r] * input[r] = 0 is left out
 // or not, as suits the shape: it shows where an input is not finite. `gradient_overflow`, unless
@@ -60,6 +85,11 @@ template <typename T>
 inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/, Matrix<T> /*out*/,
                          const InteractionLaunch&)>
     interaction_forward{"interaction_forward"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*bottom*/, const InteractionRows&, View<T, 3> /*slots*/,
+                         Matrix<T> /*out*/, const InteractionLaunch&)>
+    interaction_forward_of_rows{"interaction_forward_of_rows"};
+inline const Kernel<int64_t()> interaction_l2_bytes{"interaction_l2_bytes"};
 template <typename T>
 inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
                          Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/,

@@ -13,6 +13,9 @@
 //             the next sample's vectors, which come into the L2 cache meanwhile. Where the bottom
 //             vector came out of a ReLU, it decides what passes of its own gradient
 //
+// Forward of vectors that are rows of a table gathers these instead: it reads floats 16 bytes a
+// lane, kLoads at a time, and writes them, rounded, into the tile and, for backward, into slots.
+//
 // What stands for missing rows meets nothing that is written in forward, and zeros in backward.
 // Memory is read and written in 16 bytes a lane, each byte once.
 //
@@ -22,14 +25,20 @@
 //                       bytes                        us      FLOP (of use)           us
 //   forward             27 * 256 + 960 = 7,872       129     196,608 (89,856)        16
 //   backward            960 + 54 * 256 = 14,784      242     262,144 (179,712)       22
+//   forward of rows     26 * (512 + 256 + 4)         340     196,608 (89,856)        16
+//                         + 256 + 960 = 21,288
 //
-// So memory bounds both. What must not get in its way: 4.0 TB/s are 30 bytes a nanosecond
+// (340 us if every row came from memory. With Criteo's skew most come from the L2 cache, and memory
+// takes 160. But all bytes pass through that cache, at about 7.3 TB/s: 190.)
+//
+// So memory bounds all of them. What must not get in its way: 4.0 TB/s are 30 bytes a nanosecond
 // and multiprocessor, 460 cycles for a sample's forward, 860 for its backward.
 // Of these shared memory takes about 180 and 360, and instructions, four a cycle, 180 and 300. At a
 // latency of 800 ns 24 KiB must be on their way at any time. A block of two warps has 16,640 bytes
 // of shared memory; there are 24 resident warps of forward (by registers) and 26 of backward (by
 // shared memory; on an A100 18 of both), each with a tile of its own of 6.9 KB to load and mostly
 // wait for: more in a second tile each would cost the warps that it feeds.
+#include "hugectr_lite/core/l2_cache.cuh"
 #include "hugectr_lite/core/tensor_core.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 
@@ -60,6 +69,10 @@ struct WarpMemory {
     return size.inputs * tile_stride<T>(size.width) * int{sizeof(T)};
   }
   HLITE_HD int bytes() const { return tile_bytes() + row_bytes<T>(size); }
+  // With numbers of the rows that the vectors are, which follow.
+  HLITE_HD int bytes_with_numbers() const {
+    return bytes() + multiple_of_16((size.inputs - 1) * int{sizeof(uint32_t)});
+  }
 };
 
 // The running lane's place in registers that tensor cores work on.
@@ -118,6 +131,16 @@ __device__ inline void put_pairs(const float (&sums)[kTiles][2 * kTiles][4], int
   }
 }
 
+// Writes the output row of one sample. `row`: room for it, which begins with the bottom vector.
+template <typename T, int kTiles>
+__device__ inline void put_row(const float (&sums)[kTiles][2 * kTiles][4], const SampleSize& size,
+                               const LanePlace& place, T* row, T* to) {
+  put_pairs<T, kTiles>(sums, size.inputs, place, row + size.width);
+  if (lane_index() == 0) row[size.out_width() - 1] = from_float<T>(0.0f);
+  __syncwarp();
+  write_row(to, row, size.out_width());
+}
+
 template <typename T, int kTiles, int kWidth>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     forward_kernel(StoredInputs<T> in, Matrix<T> out) {
@@ -145,11 +168,91 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     multiply_by_itself<T, kTiles, kWidth>(rows, size.width, sums);
     __syncwarp();  // the vectors are read
     if (next < in.samples()) stage(in, next, size, tile);
+    put_row<T, kTiles>(sums, size, place, row, to);
+  }
+}
 
-    put_pairs<T, kTiles>(sums, size.inputs, place, row + size.width);
-    if (lane_index() == 0) row[size.out_width() - 1] = from_float<T>(0.0f);
-    __syncwarp();
-    write_row(to, row, size.out_width());
+// Pieces of rows, of 16 bytes, that are on their way to a lane at a time.
+constexpr int kLoads = 9;
+
+// Starts to copy the numbers of the sample's rows.
+__device__ inline void stage_numbers(const InteractionRows& rows, int64_t b, int count,
+                                     uint32_t* to) {
+  const uint32_t* const from = rows.numbers.row(b) + rows.first_column;
+#pragma unroll 1
+  for (int i = lane_index(); i < count; i += kWarp)
+    __pipeline_memcpy_async(to + i, from + i, sizeof(uint32_t));
+}
+
+// Copies rows, rounded to T, into rows [0, count) of the tile.
+template <typename T>
+__device__ inline void gather(const InteractionRows& rows, const uint32_t* numbers, int count,
+                              int width, T* tile) {
+  const auto known = static_cast<uint32_t>(rows.table.dim(0));
+  for (Turns at(count, width / kChunk<float>); at.left();) {
+    Floats pieces[kLoads];
+    Turns ahead = at;
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u, ahead.next()) {
+      const uint32_t number = ahead.left() ? numbers[ahead.row] : known;
+      pieces[u] = {};
+      if (number < known)
+        pieces[u] = reinterpret_cast<const Floats*>(rows.table.data() +
+                                                    int64_t{number} * width)[ahead.column];
+    }
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u, at.next()) {
+      if (!at.left()) break;
+      const float* const four = pieces[u].at;
+      *reinterpret_cast<Four*>(tile + at.row * tile_stride<T>(width) + at.column * kChunk<float>) =
+          Four{{pack_pair<T>(four[0], four[1]), pack_pair<T>(four[2], four[3])}};
+    }
+  }
+}
+
+// As forward_kernel; but vectors come when they are multiplied, and only the numbers of the next
+// sample's rows, which other reads wait for, and its bottom vector are on their way meanwhile.
+template <typename T, int kTiles, int kWidth>
+__global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
+    forward_of_rows_kernel(Matrix<const T> bottom, InteractionRows of, View<T, 3> slots,
+                           Matrix<T> out) {
+  const SampleSize size = size_of<kWidth>(StoredInputs<T>{bottom, slots});
+  const WarpMemory<T> memory{size};
+  const LanePlace place = LanePlace::here();
+  unsigned char* const mine = warp_memory(memory.bytes_with_numbers());
+  T* const tile = reinterpret_cast<T*>(mine);
+  T* const row_space = reinterpret_cast<T*>(mine + memory.tile_bytes());
+  uint32_t* const numbers = reinterpret_cast<uint32_t*>(mine + memory.bytes());
+  const T* rows[kTiles];
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) rows[i] = matrix_row(tile, size, i);
+
+  const int64_t samples = bottom.dim(0);
+  int64_t b = first_sample();
+  if (b < samples) {
+    stage_numbers(of, b, size.inputs - 1, numbers);
+    stage_rows(bottom.row(b), 1, size.width, tile);
+  }
+  for (; b < samples; b += sample_step()) {
+    const int64_t next = b + sample_step();
+    T* const to = out.row(b);
+    T* const row = row_space + elements_past_16(to);
+    wait_for_chunks();
+    __syncwarp();  // numbers and bottom vector are there, and the last sample's row is read
+    gather(of, numbers, size.inputs - 1, size.width, tile + tile_stride<T>(size.width));
+    __syncwarp();  // the vectors are there, and the numbers are read
+    if (next < samples) stage_numbers(of, next, size.inputs - 1, numbers);
+    for (Turns at(size.inputs - 1, size.width / kChunk<T>); at.left(); at.next())
+      store_passing_pack(slots.row(b) + at.index * kChunk<T>,
+                         load_pack<kChunk<T>>(tile + tile_stride<T>(size.width) +
+                                              (at.index + at.row) * kChunk<T>));
+
+    for (int v = lane_index(); v < size.width; v += kWarp) row[v] = tile[v];
+    float sums[kTiles][2 * kTiles][4] = {};
+    multiply_by_itself<T, kTiles, kWidth>(rows, size.width, sums);
+    __syncwarp();  // the vectors are read
+    if (next < samples) stage_rows(bottom.row(next), 1, size.width, tile);
+    put_row<T, kTiles>(sums, size, place, row, to);
   }
 }
 
@@ -315,6 +418,19 @@ bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> 
 }
 
 template <typename T>
+bool forward_of_rows_by_warps(cudaStream_t stream, Matrix<const T> bottom,
+                              const InteractionRows& rows, View<T, 3> slots, Matrix<T> out,
+                              const InteractionLaunch& how) {
+  const StoredInputs<T> in{bottom, slots};
+  if (!is_for_tiles<T>(in) || !is_aligned(rows.table.data())) return false;
+  return with_tiles(in.count(), in.width(), [&]<int kTiles, int kWidth>() {
+    return start_warps("interaction_forward_of_rows", stream, how, in.samples(),
+                       WarpMemory<T>{SampleSize::of(in)}.bytes_with_numbers(),
+                       forward_of_rows_kernel<T, kTiles, kWidth>, bottom, rows, slots, out);
+  });
+}
+
+template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
                        Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow, bool relu,
                        const InteractionLaunch& how) {
@@ -328,11 +444,13 @@ bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<co
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                                \
-  template bool forward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<T>,        \
-                                    const InteractionLaunch&);                              \
-  template bool backward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<const T>, \
-                                     Matrix<T>, View<T, 3>, int32_t*, bool,                 \
+#define HLITE_INSTANTIATE(T)                                                                       \
+  template bool forward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<T>,               \
+                                    const InteractionLaunch&);                                     \
+  template bool forward_of_rows_by_warps<T>(cudaStream_t, Matrix<const T>, const InteractionRows&, \
+                                            View<T, 3>, Matrix<T>, const InteractionLaunch&);      \
+  template bool backward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<const T>,        \
+                                     Matrix<T>, View<T, 3>, int32_t*, bool,                        \
                                      const InteractionLaunch&);
 HLITE_INSTANTIATE(bf16)
 HLITE_INSTANTIATE(fp16)

@@ -19,6 +19,11 @@ namespace hlite::ops::gpu {
 template <typename T>
 bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> out,
                       const InteractionLaunch& how);
+// Of 16 bits.
+template <typename T>
+bool forward_of_rows_by_warps(cudaStream_t stream, Matrix<const T> bottom,
+                              const InteractionRows& rows, View<T, 3> slots, Matrix<T> out,
+                              const InteractionLaunch& how);
 template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
                        Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow, bool relu,

@@ -1,5 +1,6 @@
 // How the interaction's kernels are started, on the emulated device: shared memory, blocks, warps.
 #include <cuda_runtime.h>  // the emulated one
+#include <cuda_runtime_api.h>
 
 #include <algorithm>
 
@@ -111,13 +112,61 @@ TEMPLATE_TEST_CASE("the interaction goes round over samples, several waves of th
   machine.multiprocessors = before.multiprocessors;
 }
 
+TEMPLATE_TEST_CASE("an interaction of rows has the same bits with every grid and order", "", bf16,
+                   fp16) {
+  using T = TestType;
+  emulation::Machine& machine = emulation::machine();
+  const emulation::Machine before = machine;
+  for (const Case& size : {Case{11, 4, 16}, Case{13, 26, 128}, Case{5, 40, 48}, Case{3, 63, 16}}) {
+    INFO(size.text());
+    Problem<T> problem(size);
+    const InteractionTable<T> table(problem, 1, 1);
+    const std::pair want(run_forward(emulated_device(), problem), problem.slots);
+    const auto check = [&](const ops::InteractionLaunch& how) {
+      const auto got = run_forward_of_rows(emulated_device(), problem, table, 0, &how);
+      CHECK(same_values(got.first, want.first));
+      CHECK(same_values(got.second, want.second));
+    };
+    for_each_order([&] {
+      for (const int64_t max_blocks : {1, 2, 3}) check({.max_blocks = max_blocks});
+      machine.multiprocessors = 1;
+      check({});
+      machine.multiprocessors = before.multiprocessors;
+    });
+    check({.shared_bytes = 17000, .max_blocks = 2});  // for one warp, or two
+  }
+}
+
+TEST_CASE("an interaction gains by rows where slots are twice what the L2 cache holds") {
+  constexpr int64_t kOfH200 = int64_t{50} << 20;
+  CHECK(ops::interaction_gains_by_rows(nullptr, 2 * kOfH200 + 1));
+  CHECK(!ops::interaction_gains_by_rows(nullptr, 2 * kOfH200));
+  int& l2_bytes = emulation::l2_bytes();
+  const int before = l2_bytes;
+  l2_bytes = 10;
+  CHECK(ops::interaction_gains_by_rows(&emulated_cuda(), 21));
+  CHECK(!ops::interaction_gains_by_rows(&emulated_cuda(), 20));
+  l2_bytes = before;
+}
+
+TEST_CASE("an interaction of rows that tensor cores do not take is an error") {
+  Problem<bf16> problem({2, 3, 16});
+  const InteractionTable<bf16> table(problem, 0, 0);
+  const ops::InteractionLaunch little{.shared_bytes = 100};
+  check_contains(message_of<DeviceError>(
+                     [&] { run_forward_of_rows(emulated_device(), problem, table, 0, &little); }),
+                 {"interaction_forward_of_rows", "3 of width 16"});
+}
+
 // 27 vectors of 128 are MLPerf's DLRM; the others have whole and partial tiles.
 TEMPLATE_TEST_CASE("the interaction's vectors come from shared memory without bank conflicts", "",
                    bf16, fp16) {
   for (const Case& size : {Case{3, 26, 128}, Case{2, 15, 48}, Case{2, 32, 64}, Case{1, 63, 16}}) {
     INFO(size.text());
     emulation::matrix_bank_conflicts = 0;
-    run_kernels(Problem<TestType>(size), {});
+    Problem<TestType> problem(size);
+    run_kernels(problem, {});
+    run_forward_of_rows(emulated_device(), problem, InteractionTable<TestType>(problem, 0, 0));
     CHECK(emulation::matrix_bank_conflicts == 0);
   }
 }

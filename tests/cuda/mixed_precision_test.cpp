@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "hugectr_lite/core/no_key.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/model/model_results.h"
@@ -141,6 +142,7 @@ class Trained {
     trainer::weights_changed(model_);
   }
   [[nodiscard]] trainer::Model& model() { return model_; }
+  [[nodiscard]] const trainer::Model& model() const { return model_; }
   [[nodiscard]] TrainedBatch& batch() { return batch_; }
   void train() { model_.train(context()); }
   [[nodiscard]] std::vector<float> logits() {
@@ -197,6 +199,32 @@ struct PrecisionCase {
   const char* change;
   double tolerance;  // a few roundings: 2^-8 for bf16, 2^-11 for fp16
 };
+
+// Emulated devices whose L2 cache holds nothing: an interaction then looks up as few vectors as a
+// test has.
+class SmallL2 {
+ public:
+  SmallL2() { emulation::l2_bytes() = 0; }
+  ~SmallL2() { emulation::l2_bytes() = before_; }
+  SmallL2(const SmallL2&) = delete;
+  SmallL2& operator=(const SmallL2&) = delete;
+
+ private:
+  const int before_ = emulation::l2_bytes();
+};
+
+// The layers with one between the vectors and the interaction, which changes nothing: the
+// interaction then finds the vectors looked up.
+std::string with_cast(std::string layers) {
+  const std::string both = R"("bottom":["b","emb"])";
+  layers.replace(layers.find(both), both.size(), R"("bottom":["b","cast"])");
+  return R"({"name":"cast","type":"Cast","bottom":"emb","top":"cast"},)" + layers;
+}
+
+bool has_step(const plan::Plan& plan, const std::string& name) {
+  return std::ranges::any_of(plan.steps(),
+                             [&](const plan::Step& step) { return step.name == name; });
+}
 
 // Kernels, copies and other pieces of work in the graph of an iteration.
 size_t nodes_of(const std::string& layers, const std::vector<std::string>& changes) {
@@ -328,34 +356,41 @@ TEST_CASE("an overflow in the embedding's gradient alone leaves out a step", "[g
 }
 
 TEST_CASE("a key that changes between reader and GPU is found when the host looks", "[gpu]") {
-  for (const CudaBackend& backend : cuda_backends()) {
-    INFO(backend.name);
-    backend.table->use_device(0);
-    Trained gpu(kPlain, {"solver.precision=bf16"}, backend.table);
-    gpu.train();
-    CHECK(gpu.logits().size() == kTrainedBatch);
-    trainer::check_keys(gpu.model());
-    gpu.batch().keys[7 * kSlots + 1] = 5;  // tables of 40, 5 and 300 rows
-    gpu.train();
-    gpu.train();
-    check_contains(message_of<DeviceError>([&] { trainer::check_keys(gpu.model()); }),
-                   {"emb", "5 in column 1 of sample 7", "iteration 2"});
-  }
+  for (const CudaBackend& backend : cuda_backends())
+    for (const std::string& layers : {kPlain, with_width_16(kPlain)}) {
+      const SmallL2 small;
+      INFO(backend.name << layers);
+      backend.table->use_device(0);
+      Trained gpu(layers, {"solver.precision=bf16"}, backend.table);
+      gpu.train();
+      CHECK(gpu.logits().size() == kTrainedBatch);
+      trainer::check_keys(gpu.model());
+      gpu.batch().keys[7 * kSlots + 1] = 5;  // tables of 40, 5 and 300 rows
+      gpu.train();
+      gpu.train();
+      check_contains(message_of<DeviceError>([&] { trainer::check_keys(gpu.model()); }),
+                     {"emb", "5 in column 1 of sample 7", "iteration 2"});
+    }
 }
 
 TEST_CASE("the check of keys waits for the lookups that it is about") {
   const LateStreams late;
+  const SmallL2 small;
   emulated_cuda().use_device(0);
-  Trained gpu(kPlain, {"solver.precision=bf16"}, &emulated_cuda());
-  gpu.train();  // the first run waits here and there, to find algorithms
-  gpu.batch().keys[2 * kSlots] = 40;
-  gpu.train();
-  check_contains(message_of<DeviceError>([&] { trainer::check_keys(gpu.model()); }),
-                 {"40 in column 0 of sample 2", "iteration 2"});
+  for (const std::string& layers : {kPlain, with_width_16(kPlain)}) {
+    Trained gpu(layers, {"solver.precision=bf16"}, &emulated_cuda());
+    gpu.train();  // the first run waits here and there, to find algorithms
+    gpu.batch().keys[2 * kSlots] = 40;
+    gpu.train();
+    check_contains(message_of<DeviceError>([&] { trainer::check_keys(gpu.model()); }),
+                   {"40 in column 0 of sample 2", "iteration 2"});
+  }
 }
 
 TEST_CASE("a model on late streams computes the same bits") {
-  for (const std::string& layers : {kPlain, kHead, kEverything, kFamily, kAttention}) {
+  const SmallL2 small;
+  for (const std::string& layers :
+       {kPlain, with_width_16(kPlain), kHead, kEverything, kFamily, kAttention}) {
     emulated_cuda().use_device(0);
     const auto run = [&] {
       Trained gpu(layers, {"solver.precision=bf16", "optimizer.sgd_hparam.learning_rate=0.01"},
@@ -369,6 +404,51 @@ TEST_CASE("a model on late streams computes the same bits") {
     const LateStreams late;
     CHECK((run() == want));
   }
+}
+
+TEST_CASE("an interaction that looks up its vectors trains to the bits of a lookup before it") {
+  const SmallL2 small;
+  emulated_cuda().use_device(0);
+  const std::string layers = with_width_16(kPlain);
+  for (const char* change : {"solver.precision=bf16", "solver.precision=fp16"}) {
+    INFO(change);
+    const auto run = [&](const std::string& of, bool looks_up) {
+      Trained gpu(of, {change, "optimizer.sgd_hparam.learning_rate=0.01"}, &emulated_cuda());
+      for (const plan::Plan* plan : {&gpu.model().train_plan(), &gpu.model().eval_plan()}) {
+        CHECK(has_step(*plan, "emb.rows") == looks_up);
+        CHECK(has_step(*plan, "i.lookup_fprop") == looks_up);
+        CHECK(has_step(*plan, "emb.lookup") != looks_up);
+        CHECK(has_step(*plan, "i.fprop") != looks_up);
+      }
+      gpu.batch().keys[3 * kSlots + 1] = kNoKey;
+      std::vector<float> losses;
+      for (int i = 0; i < 4; ++i) {
+        gpu.train();
+        losses.push_back(trainer::loss_of(gpu.model()));
+      }
+      const auto logits = gpu.logits();
+      return std::tuple(losses, gpu.weights(), logits);
+    };
+    const auto got = run(layers, true);
+    REQUIRE(std::isfinite(std::get<0>(got).back()));
+    CHECK((got == run(with_cast(layers), false)));
+  }
+}
+
+TEST_CASE("few vectors, those of floats, of 16-bit tables, with two readers are looked up before") {
+  emulated_cuda().use_device(0);
+  const std::string layers = with_width_16(kPlain);
+  const auto check = [](const std::string& of, const std::vector<std::string>& changes) {
+    const Trained gpu(of, changes, &emulated_cuda());
+    CHECK(has_step(gpu.model().train_plan(), "emb.lookup"));
+    CHECK(has_step(gpu.model().train_plan(), "i.fprop"));
+  };
+  check(layers, {"solver.precision=bf16"});
+  const SmallL2 small;
+  check(layers, {"solver.precision=fp32"});
+  check(layers, {"solver.precision=bf16", "solver.table_precision=bf16"});
+  check(kPlain, {"solver.precision=bf16"});
+  check(with_width_16(kEverything), {"solver.precision=bf16"});
 }
 
 TEST_CASE("on a GPU nothing but updates waits for learning rates, and none of them for sorts") {

@@ -128,6 +128,58 @@ std::vector<float> run_forward(const OpDevice& on, const InteractionProblem<T>& 
   return out.host();
 }
 
+// The slots of a problem as rows of a table: every third one absent, for which the problem gets
+// zeros, and in another order than they are looked up in.
+template <typename T>
+struct InteractionTable {
+  int64_t columns, first_column;
+  std::vector<float> rows;  // [samples * slots + 1, width], the last one of nobody
+  std::vector<uint32_t> numbers;
+
+  InteractionTable(InteractionProblem<T>& p, int64_t more_columns, int64_t first)
+      : columns(p.size.slots + more_columns), first_column(first) {
+    const auto [B, n, V] = p.size;
+    // Between two values of T: it is the kernel that rounds.
+    const auto random = random_values<float>((B * n + 1) * V, 4);
+    rows.assign(random.begin(), random.end());
+    numbers.assign(static_cast<size_t>(B * columns), 0);  // of other layers
+    for (int64_t i = 0; i < B * n; ++i) {
+      const int64_t row = B * n - 1 - i;
+      const bool absent = i % 3 == 2;
+      numbers[static_cast<size_t>(i / n * columns + first + i % n)] =
+          !absent      ? static_cast<uint32_t>(row)
+          : i % 2 == 0 ? 0xffffffffu
+                       : uint32_t(B * n + 1);
+      for (int64_t v = 0; v < V; ++v)
+        p.slots[static_cast<size_t>(i * V + v)] =
+            absent ? 0.0f : to_float(from_float<T>(rows[static_cast<size_t>(row * V + v)]));
+    }
+  }
+};
+
+// out, and the slots that the op has made of rows.
+template <typename T>
+std::pair<std::vector<float>, std::vector<float>> run_forward_of_rows(
+    const OpDevice& on, const InteractionProblem<T>& p, const InteractionTable<T>& t,
+    int64_t row_shift = 0, const ops::InteractionLaunch* how = nullptr) {
+  const auto [B, n, V] = p.size;
+  const DeviceTensor<T> bottom(on, p.bottom), slots(on, nans(B * n * V)),
+      out(on, nans(p.size.out_size()), row_shift);
+  const DeviceTensor<float> table(on, t.rows);
+  const DeviceTensor<uint32_t> numbers(on, t.numbers);
+  const ops::InteractionRows rows{.table = table.view(B * n + 1, V),
+                                  .numbers = numbers.view(B, t.columns),
+                                  .first_column = t.first_column};
+  if (how)
+    ops::kernels::interaction_forward_of_rows<T>(on.exec(), bottom.view(B, V), rows,
+                                                 slots.view(B, n, V),
+                                                 out.view(B, p.size.out_width()), *how);
+  else
+    ops::interaction_forward_of_rows<T>(on.exec(), bottom.view(B, V), rows, slots.view(B, n, V),
+                                        out.view(B, p.size.out_width()));
+  return {out.host(), slots.host()};
+}
+
 // In place: the gradients replace the inputs, as the contract allows on a GPU. `gradient_overflow`:
 // the flag that the op may set, null for none.
 template <typename T>

@@ -118,6 +118,38 @@ TEMPLATE_TEST_CASE("interaction_backward masks by the bottom vector what a ReLU 
     }
 }
 
+// ---- Slots that are rows of a table ----
+
+TEMPLATE_TEST_CASE("interaction_forward_of_rows makes the slots, and the bits of the two in turn",
+                   "[gpu]", bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>()) {
+    if (!on.on_gpu()) continue;
+    for (const Case& size :
+         {Case{0, 26, 16}, Case{1, 26, 128}, Case{5, 26, 128}, Case{37, 26, 16}, Case{1, 1, 16},
+          Case{3, 1, 128}, Case{7, 15, 48}, Case{2, 16, 64}, Case{3, 31, 32}, Case{3, 46, 112},
+          Case{2, 63, 128}, Case{2, 33, 256}, Case{4, 0, 32}})
+      for (const int64_t shift : {0, 3}) {
+        INFO(on.name() << ", " << size.text() << ", shift " << shift);
+        Problem<T> problem(size);
+        const InteractionTable<T> table(problem, shift, shift / 2);
+        REQUIRE(ops::interaction_takes_rows(size.slots, size.width));
+        const auto [out, slots] = run_forward_of_rows(on, problem, table, shift);
+        CHECK(same_values(slots, problem.slots));
+        CHECK(same_values(out, run_forward(on, problem, {.rows = shift})));
+      }
+  }
+}
+
+TEST_CASE("interaction_takes_rows is about whole tiles, and the memory of a warp") {
+  CHECK(ops::interaction_takes_rows(26, 128));
+  CHECK(ops::interaction_takes_rows(63, 256));
+  CHECK(!ops::interaction_takes_rows(64, 16));
+  CHECK(!ops::interaction_takes_rows(26, 24));
+  CHECK(!ops::interaction_takes_rows(26, 0));
+  CHECK(!ops::interaction_takes_rows(1, 272));
+}
+
 // ---- Numbers that are none ----
 
 constexpr int64_t kSample = 1, kInput = 2, kColumn = 5;  // where they are put

@@ -33,11 +33,14 @@ class InteractionLayer : public Layer {
           fmt::format("expected \"{}\" as wide as the embedding vectors of \"{}\" ({}), found {}",
                       bottoms()[0], bottoms()[1], width, dims[0][0]));
     return {.tops = {{ops::interaction_width(slots, width)}},
-            .summary = fmt::format("{} vectors of {}", slots + 1, width)};
+            .summary = fmt::format("{} vectors of {}", slots + 1, width),
+            .made_of_rows = ops::interaction_takes_rows(slots, width) ? std::optional<size_t>(1)
+                                                                      : std::nullopt};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &slots = io.bottoms[1], &y = io.tops[0];
+    if (slots.rows) return emit_lookup_and_forward(plan, io);
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop",
                     .reads = {x.value, slots.value},
@@ -70,6 +73,29 @@ class InteractionLayer : public Layer {
   }
 
  private:
+  // The vectors, which nothing has looked up yet, are made as they are multiplied.
+  void emit_lookup_and_forward(plan::Plan& plan, const LayerIo& io) const {
+    const LayerTensor &x = io.bottoms[0], &slots = io.bottoms[1], &y = io.tops[0];
+    const double numbers = static_cast<double>(elements(x.dims) + elements(slots.dims) +
+                                               elements(y.dims)),
+                 bytes = numbers * static_cast<double>(float_type_bytes(io.type));
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".lookup_fprop",
+         .reads = {x.value, slots.rows->numbers, slots.rows->table},
+         .writes = {slots.value, y.value},
+         .flops_per_sample = flops(slots.dims),
+         .bytes_per_sample = slots.rows->bytes_per_sample + bytes},
+        [=, from = *slots.rows]<typename T>(const StepViews<T>& v) {
+          const ops::InteractionRows rows{
+              .table = matrix(v.buffers, from.table, from.rows, slots.dims[1]),
+              .numbers = matrix<uint32_t>(v.buffers, from.numbers, v.batch, from.columns),
+              .first_column = from.first_column};
+          ops::interaction_forward_of_rows<T>(v.exec, v.rows(x.value, x.dims[0]), rows,
+                                              v.cube(slots.value, slots.dims),
+                                              v.rows(y.value, y.dims[0]));
+        });
+  }
   static double flops(const Dims& slots) {
     return static_cast<double>(slots[0] * (slots[0] + 1) * slots[1]);
   }

@@ -1,6 +1,7 @@
 // The buffers of a model, and its plans: which steps an iteration has, in order.
 #include "hugectr_lite/network/shared_steps.h"
 #include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/interaction.h"
 #include "hugectr_lite/ops/packed_rows.h"
 #include "hugectr_lite/trainer/model/model.h"
 
@@ -14,7 +15,11 @@ void Model::declare_buffers() {
   batch_.declare(buffers_);
   rates_.declare(buffers_, keys_ahead_);
   if (keys_gather_) keys_gather_->declare(buffers_);
-  for (const auto& layer : layers_.embeddings) layer->declare(buffers_, max_batch_);
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+    EmbeddingLayer& layer = *layers_.embeddings[i];
+    if (leaves_lookup(i)) layer.tables().steps().leave_lookup();
+    layer.declare(buffers_, max_batch_);
+  }
   if (exchanges_) {
     exchanges_->status.declare(buffers_, keys_ahead_);
     exchanges_->dense_sum.declare(buffers_, layers_.network->parameter_bytes(),
@@ -30,14 +35,35 @@ void Model::declare_buffers() {
   dense_optimizer_.declare(buffers_);
 }
 
+// Returns true if the layer that reads an embedding's vectors makes them: it reads the rows, writes
+// the vectors for backward, and uses them while the multiprocessor has them. That saves their way
+// back from memory, but the lookup then waits for the bottom network, beside which it would run.
+bool Model::leaves_lookup(size_t embedding) const {
+  const EmbeddingLayer& layer = *layers_.embeddings[embedding];
+  const embedding::SlotLayout& layout = layer.layout();
+  return has_gpu_steps() && type_ != FloatType::kFloat && layer.tops().size() == 1 &&
+         layer.tops()[0].width == layout.width &&
+         layers_.network->makes_of_rows(layers_.first_top[embedding]) &&
+         layer.tables().steps().can_leave_lookup() &&
+         ops::interaction_gains_by_rows(gpu_, (config_.trains ? train_batch_ : max_batch_) *
+                                                  layout.slots() * layout.width *
+                                                  float_type_bytes(type_));
+}
+
 void Model::declare_network() {
   const bool on_gpu = has_gpu_steps();
   std::vector<plan::BufferId> inputs = {batch_.labels(), batch_.dense()};
   for (const size_t history : layers_.histories) inputs.push_back(batch_.lengths(history));
-  for (const auto& layer : layers_.embeddings)
-    inputs.insert(inputs.end(), layer->top_values().begin(), layer->top_values().end());
+  std::vector<std::optional<plan::GatheredRows>> rows(inputs.size());
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+    EmbeddingLayer& layer = *layers_.embeddings[i];
+    inputs.insert(inputs.end(), layer.top_values().begin(), layer.top_values().end());
+    rows.resize(inputs.size());
+    if (leaves_lookup(i)) rows.back() = layer.tables().steps().gathered_rows();
+  }
   network::NetworkSetup setup = {.max_batch = max_batch_,
                                  .inputs = inputs,
+                                 .rows = rows,
                                  .step = rates_.step(),
                                  .seed = seed_,
                                  .type = type_,

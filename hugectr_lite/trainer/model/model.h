@@ -139,6 +139,7 @@ class Model {
     return has_gpu_steps() ? plan::Lane::kWeights : plan::Lane::kCompute;
   }
   void declare_buffers();
+  [[nodiscard]] bool leaves_lookup(size_t embedding) const;
   void declare_network();
   [[nodiscard]] embedding::TablesIo tables_io(size_t layer, network::Phase phase) const;
   // Call emit(steps, io) for each embedding layer, and for those that are trained.

@@ -77,6 +77,28 @@ TEST_CASE("the parts of the critical path are the iteration, and steps end withi
   }
 }
 
+TEST_CASE("on one GPU the interaction looks up, on several rows come by exchanges before it") {
+  const auto bytes = [](const IterationEstimate& e, const std::string& name) {
+    for (const EstimatedStep& step : e.steps)
+      if (step.name == name) return step.work.bytes;
+    return -1.0;
+  };
+  const auto one = estimate(kOneNode, "1x1 h200"), eight = estimate(kOneNode, "1x8 dgx_a100");
+  const auto batch = static_cast<double>(one.batch);
+  CHECK(bytes(one, "embedding.lookup") == -1);
+  CHECK(bytes(one, "interaction.fprop") == -1);
+  // Keys and rows' numbers; then rows of 512 bytes and numbers, 26 vectors and the network's of 256
+  // each, and a row of 480 numbers. Not all rows are distinct.
+  CHECK(bytes(one, "embedding.rows") == batch * 26 * 8);
+  const double rows =
+      bytes(one, "interaction.lookup_fprop") - batch * (26 * 4 + 27 * 256 + 480 * 2);
+  CHECK(rows > 0.1 * batch * 26 * 512);
+  CHECK(rows < batch * 26 * 512);
+  for (const char* none : {"embedding.rows", "interaction.lookup_fprop"})
+    CHECK(bytes(eight, none) == -1);
+  CHECK(bytes(eight, "interaction.fprop") > 0);
+}
+
 TEST_CASE("what costs more takes longer") {
   const auto seconds = [&](const EstimateSetup& setup, std::vector<std::string> more = {}) {
     return estimate(kOneNode, "1x8 dgx_a100", more, setup).seconds;
