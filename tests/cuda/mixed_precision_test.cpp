@@ -534,6 +534,13 @@ TEST_CASE("on a GPU the loss's step does the work of the layer of one output bel
   }
 }
 
+TEST_CASE("the kernels of a DLRM's iteration, and those of them that wait for one another") {
+  emulated_cuda().use_device(0);
+  const SmallL2 small;
+  CHECK(nodes_of(with_width_16(kHead), {"solver.precision=bf16"}) == 21);
+  CHECK(emulation::graph_path() == 13);
+}
+
 TEST_CASE("bf16 needs no loss scale, and float has none") {
   for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
     emulated_cuda().use_device(0);

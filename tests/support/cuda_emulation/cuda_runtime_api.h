@@ -18,4 +18,6 @@ int& l2_bytes();
 unsigned long long graph_flags();
 // Kernels, copies and other pieces of work in its graph.
 size_t graph_nodes();
+// The most of them that wait for one another, in turn.
+size_t graph_path();
 }  // namespace hlite::emulation

@@ -337,10 +337,29 @@ static std::atomic<unsigned long long> last_graph_flags = 0;
 unsigned long long hlite::emulation::graph_flags() { return last_graph_flags; }
 static std::atomic<size_t> last_graph_nodes = 0;
 size_t hlite::emulation::graph_nodes() { return last_graph_nodes; }
+static std::atomic<size_t> last_graph_path = 0;
+size_t hlite::emulation::graph_path() { return last_graph_path; }
+static size_t longest_path(const hlite::emulation::PieceGraph& graph) {
+  std::vector<size_t> before = graph.before, length(before.size(), 1), next;
+  for (size_t i = 0; i < before.size(); ++i)
+    if (before[i] == 0) next.push_back(i);
+  size_t longest = 0;
+  while (!next.empty()) {
+    const size_t i = next.back();
+    next.pop_back();
+    longest = std::max(longest, length[i]);
+    for (const size_t later : graph.next[i]) {
+      length[later] = std::max(length[later], length[i] + 1);
+      if (--before[later] == 0) next.push_back(later);
+    }
+  }
+  return longest;
+}
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                  unsigned long long flags) {
   last_graph_flags = flags;
   last_graph_nodes = graph->work->pieces.size();
+  last_graph_path = longest_path(*graph->work);
   StreamQueues::let_kernels_end("cudaGraphInstantiate");
   *exec = new EmulatedGraph(*graph);
   count_graphs(1);

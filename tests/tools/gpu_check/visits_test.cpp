@@ -165,7 +165,7 @@ TEST_CASE("each prediction of steps is of steps that the plans have", "[slow]") 
     run.script(
         "bin", shape,
         fmt::format(
-            "exec {0}/train_bench --device cuda --shape {1} --precision bf16 --optimizer {2} --cap 100 "
+            "HLITE_EMULATED_L2=0 exec {0}/train_bench --device cuda --shape {1} --precision bf16 --optimizer {2} --cap 100 "
             "--batch 1 --batches 1 --threads 2 --seconds 0 --step-seconds 0 "
             "--gemm-edge 8 --copy-bytes 4096 --no-eager --quiet",
             HLITE_PROGRAMS, shape, shape == std::string("dcnv2") ? "AdaGrad" : "SGD"));
