@@ -58,9 +58,9 @@ def build(root, limit, architectures=None):
               "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16",
               f"-DCMAKE_CUDA_ARCHITECTURES={architectures}" if architectures else "-UCMAKE_CUDA_ARCHITECTURES",
               "-DCMAKE_BUILD_RPATH=$ORIGIN", *flags],
-             ["cmake", "--build", folder, "--target", *PROGRAMS, "hlite_cuda"]]
-    if "CMAKE_BUILD_PARALLEL_LEVEL" not in os.environ:
-        steps[1] += ["-j", str(os.cpu_count())]
+             ["cmake", "--build", folder,
+              *([] if "CMAKE_BUILD_PARALLEL_LEVEL" in os.environ else ["-j", str(os.cpu_count())]),
+              "--target", *PROGRAMS, "hlite_cuda"]]
     log = os.path.join(root, "build/gpu_check_build.log")
     with open(log, "wb") as out:
         for step in steps:

@@ -40,6 +40,39 @@ bool ended(const std::string& file) {
   return kill(pid, 0) != 0 && errno == ESRCH;
 }
 
+TEST_CASE("a build takes all targets that the machine's tools allow, as CMake reads them") {
+  for (const std::vector<std::string>& with :
+       {std::vector<std::string>{"-u", "CMAKE_BUILD_PARALLEL_LEVEL"},
+        {"CMAKE_BUILD_PARALLEL_LEVEL=2"}}) {
+    const TemporaryDirectory root;
+    std::vector<std::string> command = {"/usr/bin/env"};
+    command.insert(command.end(), with.begin(), with.end());
+    command.insert(
+        command.end(),
+        {"python3", "-B", "-c",
+         "import argparse, sys, types\n"
+         "sys.path.insert(0, '" HLITE_SOURCE_DIR "/tools/gpu_check')\n"
+         "import build\n"
+         "ran = []\n"
+         "build.missing = lambda: []\n"
+         "build.output_of = lambda command, limit: 'hlite_trace: phony\\ntrain: phony\\n'\n"
+         "build.run_limited = lambda command, limit, out: ran.append(command) or "
+         "types.SimpleNamespace(seconds=0, overran=False, code=0)\n"
+         "build.build(sys.argv[1], 60)\n"
+         // --target takes what follows it, up to the next option.
+         "read = argparse.ArgumentParser()\n"
+         "read.add_argument('--build')\n"
+         "read.add_argument('-j')\n"
+         "read.add_argument('--target', nargs='+')\n"
+         "got = read.parse_args(ran[1][1:])\n"
+         "assert got.target == [*build.PROGRAMS, 'hlite_cuda', 'hlite_trace'], ran\n",
+         root.path()});
+    const ProgramResult result = run_program(command);
+    INFO(result.out << result.err);
+    CHECK(result.code == 0);
+  }
+}
+
 TEST_CASE("a test file that crashes costs only itself, and is named with its signal") {
   const FakePrograms run("echo 'in the ninth case'; kill -SEGV $$");
   const auto result = run.run(run.arguments({"--only", "tests"}));
