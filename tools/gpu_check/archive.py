@@ -76,9 +76,11 @@ def pack(root, programs, file):
     how = {"mode": "w:xz", "preset": 9} if file.endswith(".xz") else {"mode": "w:gz", "compresslevel": 9}
     with tempfile.TemporaryDirectory() as folder:
         fill(root, programs, folder)
+        # By size: the largest, kernels, would push the rest out of that memory.
+        paths = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
         with tarfile.open(file + ".tmp", **how) as tar:
-            for name in sorted(os.listdir(folder)):
-                tar.add(os.path.join(folder, name), name)
+            for path in sorted(paths, key=lambda path: (os.path.getsize(path), path)):
+                tar.add(path, os.path.relpath(path, folder))
     os.replace(file + ".tmp", file)
     return os.path.getsize(file)
 

@@ -57,6 +57,8 @@ def build(root, limit, architectures=None):
     steps = [["cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHLITE_WITH_CUDA=ON",
               "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16",
               f"-DCMAKE_CUDA_ARCHITECTURES={architectures}" if architectures else "-UCMAKE_CUDA_ARCHITECTURES",
+              # An archive makes kernels smaller than nvcc does: 9 MB of sm_90's in place of 15.
+              "-DCMAKE_CUDA_FLAGS=--no-compress",
               "-DCMAKE_BUILD_RPATH=$ORIGIN", *flags],
              ["cmake", "--build", folder,
               *([] if "CMAKE_BUILD_PARALLEL_LEVEL" in os.environ else ["-j", str(os.cpu_count())]),
